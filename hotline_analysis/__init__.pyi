@@ -158,23 +158,23 @@ from .importer import (
     load as load,
     store_run as store_run,
 )
-from .prediction.all_gpus import (
+from .prediction.studies.all_gpus import (
     on_gpu as on_gpu,
 )
 from .prediction.asked import (
     whatif as whatif,
 )
-from .prediction.backward import (
+from .prediction.studies.backward import (
     backward_chain as backward_chain,
 )
-from .prediction.batch import (
+from .prediction.studies.batch import (
     batch_scaling as batch_scaling,
     BatchScaling as BatchScaling,
 )
-from .prediction.checkpoint import (
+from .prediction.studies.checkpoint import (
     recomputation as recomputation,
 )
-from .prediction.edits import (
+from .prediction.engine.edits import (
     Fuse as Fuse,
     Gap as Gap,
     Insert as Insert,
@@ -184,15 +184,15 @@ from .prediction.edits import (
     Take as Take,
     Unwait as Unwait,
 )
-from .prediction.predict import (
+from .prediction.engine.predict import (
     Prediction as Prediction,
     Scenario as Scenario,
 )
-from .prediction.scaling import (
+from .prediction.studies.scaling import (
     bucket_sizes as bucket_sizes,
     data_parallel_scaling as data_parallel_scaling,
 )
-from .prediction.sharing import (
+from .prediction.studies.sharing import (
     share_gpu as share_gpu,
 )
 from .reports import (

@@ -11,7 +11,7 @@ from hotline_analysis.answers.generated import (
     recompute_groups,
 )
 from hotline_analysis.answers.storage import encodings_total
-from hotline_analysis.prediction.checkpoint import recomputation
+from hotline_analysis.prediction.studies.checkpoint import recomputation
 
 __all__ = [
     "encodings",

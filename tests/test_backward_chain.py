@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.backward import _shapes
+from hotline_analysis.prediction.studies.backward import _shapes
 from tests.trace_builder import TraceBuilder
 
 US = 1000

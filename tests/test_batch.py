@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.batch import _edits as edits_of_works
-from hotline_analysis.prediction.batch import batch_scaling, blocks_of, largest_batch, peak_of
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.engine.loop import loop_of
+from hotline_analysis.prediction.studies.batch import _edits as edits_of_works
+from hotline_analysis.prediction.studies.batch import batch_scaling, blocks_of, largest_batch, peak_of
 from tests.trace_builder import TraceBuilder
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import hotline_analysis as ha
 from hotline_analysis.gpu_models import named_gpu
-from hotline_analysis.prediction.edits import Pace, Remove, Scale
-from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop, loop_of
-from hotline_analysis.prediction.other_gpu import Move, move_to
-from hotline_analysis.prediction.predict import Scenario, edited
+from hotline_analysis.prediction.engine.edits import Pace, Remove, Scale
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, MID, Loop, loop_of
+from hotline_analysis.prediction.engine.other_gpu import Move, move_to
+from hotline_analysis.prediction.engine.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.prediction.scenarios.known import GPU
 from tests.gpu_steps import A100, HALF_GEMM, POINTWISE, shaped

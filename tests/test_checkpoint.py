@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.batch import blocks_of, peak_of
-from hotline_analysis.prediction.checkpoint import _blocks, without
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.engine.loop import loop_of
+from hotline_analysis.prediction.studies.batch import blocks_of, peak_of
+from hotline_analysis.prediction.studies.checkpoint import _blocks, without
 from tests.checkpointed import training
 from tests.trace_builder import TraceBuilder
 

@@ -48,7 +48,7 @@ def training(step_us: int = 100, base_ns: int | None = BASE_NS, **top: Any) -> T
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fourteen runs a day apart; from the ninth on, a step takes 20 % longer. Their figures are written by hand."""
     folder = tmp_path_factory.mktemp("dataset") / "runs"
-    with training().load(tmp_path_factory.mktemp("first")) as trace:
+    with training().imported(tmp_path_factory.mktemp("first")) as trace:
         first = append_run(
             trace,
             folder,
@@ -79,7 +79,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_has_every_table_and_says_what_it_is(tmp_path: Path) -> None:
-    with training().load(tmp_path) as trace:
+    with training().imported(tmp_path) as trace:
         folder = ha.export_tables(trace, tmp_path / "out", name="nightly", commit="4f2a91c")
         expected = trace.table("annotated_event")
         phases = ha.phases(trace)
@@ -101,7 +101,7 @@ def test_a_folder_has_every_table_and_says_what_it_is(tmp_path: Path) -> None:
 
 
 def test_times_are_what_other_programs_can_hold(tmp_path: Path) -> None:
-    with training().load(tmp_path) as trace:
+    with training().imported(tmp_path) as trace:
         folder = ha.export_tables(trace, tmp_path / "out", tables=["step"])
     steps = pl.read_parquet(folder / "step.parquet").sort("step")
     # The first step is the first event, at 1,100 us of the file's clock.
@@ -114,7 +114,7 @@ def test_times_are_what_other_programs_can_hold(tmp_path: Path) -> None:
 
 
 def test_a_file_that_does_not_say_when_it_was_recorded(tmp_path: Path) -> None:
-    with training(base_ns=None).load(tmp_path) as trace:
+    with training(base_ns=None).imported(tmp_path) as trace:
         folder = ha.export_tables(trace, tmp_path / "out", tables=["step"])
     steps = pl.read_parquet(folder / "step.parquet").sort("step")
     assert steps["since_start_ns"].to_list() == [0, 100_000]
@@ -124,7 +124,7 @@ def test_a_file_that_does_not_say_when_it_was_recorded(tmp_path: Path) -> None:
 
 def test_the_run_and_its_measures_by_hand(tmp_path: Path) -> None:
     said = {"batch_size": 8, "commit": "abc", "model": "Net", "api_key": "sk-12345678901234567890"}
-    with training(hotline_metadata=said, cuda_runtime_version=12040).load(tmp_path) as trace:
+    with training(hotline_metadata=said, cuda_runtime_version=12040).imported(tmp_path) as trace:
         folder = append_run(trace, tmp_path / "out", tables=["steps"], with_report=False)
     run = pl.read_parquet(folder / "run.parquet").row(0, named=True)
     assert folder.name == f"run={run['run_id']}"
@@ -143,7 +143,7 @@ def test_the_run_and_its_measures_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_run_appears_once_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with training().load(tmp_path) as a, training(step_us=200).load(tmp_path, "b.json") as b:
+    with training().imported(tmp_path) as a, training(step_us=200).imported(tmp_path, "b.json") as b:
         first = append_run(a, tmp_path / "runs", tables=["steps"], with_report=False)
         with pytest.raises(ExportExistsError, match="already has this run"):
             append_run(a, tmp_path / "runs", tables=["steps"], with_report=False)
@@ -177,7 +177,7 @@ def test_what_is_no_table_is_told(tmp_path: Path) -> None:
         "gpu_or_cpu_bound": "`verdict` has its answer",
         "../evil": "not a table or answer",
     }
-    with training().load(tmp_path) as trace:
+    with training().imported(tmp_path) as trace:
         for name, complaint in complaints.items():
             with pytest.raises(HotlineError) as told:
                 ha.export_tables(trace, tmp_path / "out", tables=[name])
@@ -326,7 +326,7 @@ def test_the_commands(tmp_path: Path) -> None:
     def hotline(*words: object) -> Any:
         return CliRunner().invoke(app, list(map(str, words)), prog_name="hotline")
 
-    with training().load(tmp_path) as trace:
+    with training().imported(tmp_path) as trace:
         run = trace.path
     runs = tmp_path / "runs"
     done = hotline(

@@ -117,8 +117,8 @@ def test_a_cpu_loop_to_which_no_scenario_applies_has_no_second_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The report asks for the graph of a loop only if a scenario can be tried."""
-    from hotline_analysis.prediction import loop
     from hotline_analysis.prediction.asked import worthwhile
+    from hotline_analysis.prediction.engine import loop
 
     asked: list[object] = []
     monkeypatch.setattr(loop, "dependency_graph", lambda *given, **_: asked.append(given))

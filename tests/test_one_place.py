@@ -77,7 +77,7 @@ FILES = {
             {
                 "queries/macros/calls.sql",
                 "hotline_analysis/prediction/scenarios/known.py",  # compared below
-                "hotline_analysis/prediction/other_gpu.py",  # copies within the memory of one GPU
+                "hotline_analysis/prediction/engine/other_gpu.py",  # copies within the memory of one GPU
             },
             id="direction of a copy",
         ),

@@ -10,8 +10,8 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
-from hotline_analysis.prediction.loop import loop_of
-from hotline_analysis.prediction.other_gpu import Move, move_to
+from hotline_analysis.prediction.engine.loop import loop_of
+from hotline_analysis.prediction.engine.other_gpu import Move, move_to
 from tests.command import hotline
 from tests.gpu_steps import A100, HALF_GEMM, POINTWISE, shaped, steps
 from tests.trace_builder import TraceBuilder

@@ -72,7 +72,7 @@ def name_of(query: Query) -> str:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return training().load(tmp_path_factory.mktemp("contracts"))
+    return training().imported(tmp_path_factory.mktemp("contracts"))
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ha.Trace]:
         builder.op("aten::mm", base + 5, base + 30).launches("gemm", base + 20, base + 20 + length)
         builder.annotation("Optimizer.step#SGD.step", base + 60, base + 80)
         builder.op("aten::add_", base + 62, base + 75).launches("add_kernel", base + 70, base + 75)
-    with builder.load(tmp_path_factory.mktemp("part")) as opened_trace:
+    with builder.imported(tmp_path_factory.mktemp("part")) as opened_trace:
         yield opened_trace
 
 

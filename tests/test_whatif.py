@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.engine.loop import loop_of
 from tests.trace_builder import TraceBuilder
 from tests.whatif_traces import two_kernels, with_gradients
 
@@ -63,7 +63,7 @@ def test_of_many_events_one_step_stands_for_all_that_are_alike(tmp_path: Path, m
     """Equal steps give the same numbers; of steps that launch other kernels, or last longer, none stands for all."""
     edit = ha.Scale("category = 'kernel'", 0.5)
     every = changed(loop(30, 100).load(tmp_path, "every.json"), edit)
-    monkeypatch.setattr("hotline_analysis.prediction.loop._MANY_EVENTS", 0)
+    monkeypatch.setattr("hotline_analysis.prediction.engine.loop._MANY_EVENTS", 0)
     one = changed(loop(30, 100).load(tmp_path, "one.json"), edit)
     assert (len(every.steps), len(one.steps)) == (4, 1)
     assert (one.baseline_ns, one.low_ns, one.predicted_ns, one.high_ns) == (100 * US, 48 * US, 50 * US, 52 * US)

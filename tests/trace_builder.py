@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hotline_analysis import Trace
-from tests import zstd
+from tests import runs, zstd
 from tests.made import opened
 
 Time = int | str | Decimal
@@ -313,3 +313,7 @@ class TraceBuilder:
     def load(self, folder: Path, name: str = "trace.json") -> Trace:
         """Write the trace into a folder and open it; its tables are made when they are asked for (`tests.made`)."""
         return opened(self.write(folder / name))
+
+    def imported(self, folder: Path, name: str = "trace.json") -> Trace:
+        """Write the trace into a folder, import it and open the run, which has a path."""
+        return runs.opened(self.write(folder / name))

@@ -34,25 +34,8 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     samples = _user_samples(trace, rank)
     if samples.is_empty() or pieces.filter(is_open).is_empty():
         return pieces
-    # Inside a mark, the enclosing marks do not matter. A loss written by the user is not a mark, but lies between
-    # marks. Without modules, the trace shows no end of the model's forward: the phase forward lasts until backward.
-    is_inside = pl.col("inside_mark").is_not_null()
-    is_loss = pl.col("after_mark").is_in(["forward", "loss"]) & pl.col("before_mark").is_in(["loss", "backward"])
-    after_model = samples.filter(~is_inside & is_loss)
-    mark_samples = pl.concat([samples.filter(is_inside), after_model.with_columns(inside_mark=pl.lit("loss"))])
-    if not trace.sql("select exists (select 1 from model_op where rank = $rank)", rank=rank).item():
-        mark_samples = pl.concat([mark_samples, after_model.with_columns(inside_mark=pl.lit("forward"))])
-    by_mark = mark_samples.group_by("inside_mark", "function", "sampled_source", "is_loop", "is_caller").agg(
-        pl.col("own", "inclusive").sum()
-    )
-    totals = (
-        mark_samples.group_by("inside_mark", "after_mark", "before_mark", "whole")
-        .agg()
-        .group_by("inside_mark")
-        .agg(pl.col("whole").sum())
-    )
-    of_phase = _likely(by_mark.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
-    gaps = samples.filter(~is_inside)
+    of_phase = _of_phases(trace, rank, samples)
+    gaps = samples.filter(pl.col("inside_mark").is_null())
     of_gap = _likely(gaps, ["after_mark", "before_mark"])
     # by the mark before alone: for the last step, and for marks too short for the samples
     wholes = gaps.unique(["after_mark", "before_mark"]).group_by("after_mark").agg(pl.col("whole").sum())
@@ -91,6 +74,28 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         own_source=pl.when(is_sampled).then(source).otherwise("own_source"),
         sampled_pct=share,
     ).select(pieces.columns)
+
+
+def _of_phases(trace: Trace, rank: int, samples: pl.DataFrame) -> pl.DataFrame:
+    """The likely function of each phase that the marks in the samples show."""
+    # Inside a mark, the enclosing marks do not matter. A loss written by the user is not a mark, but lies between
+    # marks. Without modules, the trace shows no end of the model's forward: the phase forward lasts until backward.
+    is_inside = pl.col("inside_mark").is_not_null()
+    is_loss = pl.col("after_mark").is_in(["forward", "loss"]) & pl.col("before_mark").is_in(["loss", "backward"])
+    after_model = samples.filter(~is_inside & is_loss)
+    mark_samples = pl.concat([samples.filter(is_inside), after_model.with_columns(inside_mark=pl.lit("loss"))])
+    if not trace.sql("select exists (select 1 from model_op where rank = $rank)", rank=rank).item():
+        mark_samples = pl.concat([mark_samples, after_model.with_columns(inside_mark=pl.lit("forward"))])
+    by_mark = mark_samples.group_by("inside_mark", "function", "sampled_source", "is_loop", "is_caller").agg(
+        pl.col("own", "inclusive").sum()
+    )
+    totals = (
+        mark_samples.group_by("inside_mark", "after_mark", "before_mark", "whole")
+        .agg()
+        .group_by("inside_mark")
+        .agg(pl.col("whole").sum())
+    )
+    return _likely(by_mark.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
 
 
 def _user_samples(trace: Trace, rank: int) -> pl.DataFrame:

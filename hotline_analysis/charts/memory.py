@@ -22,7 +22,7 @@ from hotline_analysis.charts.parts import (
 )
 from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.prediction.checkpoint import recomputation as recomputed
+from hotline_analysis.prediction.studies.checkpoint import recomputation as recomputed
 from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import SIZE_UNITS, duration, percent, readable_unit, size

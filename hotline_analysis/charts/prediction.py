@@ -12,13 +12,13 @@ from hotline_analysis.answers.limits import LIMIT
 from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, Axis, dress, time_axis
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.prediction.all_gpus import on_gpu
 from hotline_analysis.prediction.asked import whatif as asked
-from hotline_analysis.prediction.batch import BatchScaling, batch_scaling
-from hotline_analysis.prediction.loop import loop_of
-from hotline_analysis.prediction.predict import Prediction
-from hotline_analysis.prediction.scaling import data_parallel_scaling
-from hotline_analysis.prediction.sharing import share_gpu
+from hotline_analysis.prediction.engine.loop import loop_of
+from hotline_analysis.prediction.engine.predict import Prediction
+from hotline_analysis.prediction.studies.all_gpus import on_gpu
+from hotline_analysis.prediction.studies.batch import BatchScaling, batch_scaling
+from hotline_analysis.prediction.studies.scaling import data_parallel_scaling
+from hotline_analysis.prediction.studies.sharing import share_gpu
 from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import SIZE_UNITS, duration, readable_unit

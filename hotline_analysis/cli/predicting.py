@@ -28,7 +28,7 @@ from hotline_analysis.text.formats import duration, folded, percent, runs
 if TYPE_CHECKING:
     import polars as pl
 
-    from hotline_analysis.prediction.loop import Loop
+    from hotline_analysis.prediction.engine.loop import Loop
 
 
 def _say(
@@ -86,7 +86,7 @@ def whatif(
     from hotline_analysis.atomic import check_file
     from hotline_analysis.cli.elsewhere import TABLES
     from hotline_analysis.prediction.asked import check_parameters
-    from hotline_analysis.prediction.loop import loop_of
+    from hotline_analysis.prediction.engine.loop import loop_of
 
     given = arguments(param or [])
     other = given.pop("like", None) if scenario == "gpu" else None
@@ -214,7 +214,7 @@ def _gpus(loop: Loop, table: pl.DataFrame) -> str:
 
 def baseline(loop: Loop) -> str:
     """Describe the recorded step: its time, the time each side needs alone, and the explained share."""
-    from hotline_analysis.prediction.loop import HIGH, LOW
+    from hotline_analysis.prediction.engine.loop import HIGH, LOW
 
     between = f"{duration(loop.plain_ns(LOW))} to {duration(loop.plain_ns(HIGH))}"
     steps = runs(loop.steps["step"].to_list())

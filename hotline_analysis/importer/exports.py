@@ -92,7 +92,7 @@ _WITH_PAYLOADS = "--include-json=true"
 
 
 def _command(file: Path) -> str:
-    return f"nsys export --type sqlite {file.name}"
+    return f"nsys export --type sqlite {_WITH_PAYLOADS} {file.name}"
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -9,10 +9,10 @@ from typing import overload
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction import batch, checkpoint  # noqa: F401  # for their scenarios
-from hotline_analysis.prediction.loop import Loop, loop_of, loop_without_graph
-from hotline_analysis.prediction.predict import Prediction, Scenario, most_gain, predict
+from hotline_analysis.prediction.engine.loop import Loop, loop_of, loop_without_graph
+from hotline_analysis.prediction.engine.predict import Prediction, Scenario, most_gain, predict
 from hotline_analysis.prediction.scenarios import KNOWN
+from hotline_analysis.prediction.studies import batch, checkpoint  # noqa: F401  # for their scenarios
 from hotline_analysis.run.trace import Trace
 
 COLUMNS = {

@@ -31,7 +31,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.engine.loop import loop_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples"))
 import capture  # type: ignore[import-not-found]  # of the folder above

@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.engine.loop import loop_of
 
 PAIRS = (
     ("cuda_graph", "small_b32", "small_b32_graphs"),

@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, schedule
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.engine.loop import loop_of
 
 WARMUP = 3
 DEPTH, SIZE = 12, 2**20

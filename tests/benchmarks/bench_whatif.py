@@ -33,7 +33,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from torch.utils.checkpoint import checkpoint
 
 import hotline_analysis as ha
-from hotline_analysis.prediction.loop import HIGH, LOW, loop_of
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, loop_of
 
 WARMUP = 3
 DELAY = 0.008

@@ -9,10 +9,10 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.gpu_models import named_gpu
-from hotline_analysis.prediction.edits import Pace
-from hotline_analysis.prediction.loop import LOW, MID, loop_of
-from hotline_analysis.prediction.other_gpu import Move, move_to
-from hotline_analysis.prediction.predict import edited
+from hotline_analysis.prediction.engine.edits import Pace
+from hotline_analysis.prediction.engine.loop import LOW, MID, loop_of
+from hotline_analysis.prediction.engine.other_gpu import Move, move_to
+from hotline_analysis.prediction.engine.predict import edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.prediction.scenarios.known import GPU
 from tests.real_traces import opened

@@ -366,7 +366,7 @@ def test_a_report_names_the_command_that_exports_it(tmp_path: Path, monkeypatch:
     with pytest.raises(TraceFormatError, match="is not on this machine") as raised:
         ha.load(report)
     assert raised.value.hint is not None
-    assert "nsys export --type sqlite run.nsys-rep" in raised.value.hint
+    assert "nsys export --type sqlite --include-json=true run.nsys-rep" in raised.value.hint
 
 
 def test_a_report_is_exported_where_nsys_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,3 +184,20 @@ def test_a_call_of_the_operating_system_names_the_rest_of_a_step(tmp_path: Path)
         ("between Optimizer.step and the next forward, in fsync", 500_000),
         ("between Optimizer.step and the next forward", 200_000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_waiting"), [("pthread_cond_wait", True), ("poll", True), ("fsync", False), ("write", False)]
+)
+def test_the_loop_waits_in_a_call_of_the_operating_system(tmp_path: Path, call: str, is_waiting: bool) -> None:
+    """Another thread runs a collective while the loop is in the call: a call that waits is the wait for other ranks."""
+    trace = TraceBuilder().step(0, 0, 200).op("aten::mm", 0, 5)
+    trace.op("c10d::allreduce_", 8, 10).op("aten::add", 52, 62).on(5).annotation("gloo:all_reduce", 12, 50)
+    path = write_export(tmp_path / "report.sqlite", both_know(trace.events, {}, "2026.2"), {}, "2026.2", pid=PID)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table OSRT_API (start, end, eventClass, globalTid, correlationId, nameId)")
+        connection.execute("insert into StringIds values (900, ?)", [call])
+        connection.execute(f"insert into OSRT_API values (11000, 51000, 27, {MAIN}, null, 900)")
+        connection.commit()
+    waits = ha.load(path).sql("select start_ns, end_ns, kind from thread_wait").rows()
+    assert waits == ([(12_000, 50_000, "other_ranks")] if is_waiting else [])

@@ -6,7 +6,7 @@ import polars as pl
 
 from hotline_analysis.answers.replay import Run
 from hotline_analysis.answers.waiting import cpu_waits
-from hotline_analysis.prediction.edits import (
+from hotline_analysis.prediction.engine.edits import (
     Edit,
     Hasten,
     Number,
@@ -14,7 +14,7 @@ from hotline_analysis.prediction.edits import (
     Take,
     Unwait,
 )
-from hotline_analysis.prediction.loop import MID, Loop
+from hotline_analysis.prediction.engine.loop import MID, Loop
 from hotline_analysis.prediction.scenarios.known import (
     GPU,
     KNOWN,

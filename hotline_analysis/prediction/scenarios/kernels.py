@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.prediction.edits import (
+from hotline_analysis.prediction.engine.edits import (
     Edit,
     Insert,
     Number,
@@ -12,7 +12,7 @@ from hotline_analysis.prediction.edits import (
     Remove,
     Scale,
 )
-from hotline_analysis.prediction.loop import Loop
+from hotline_analysis.prediction.engine.loop import Loop
 from hotline_analysis.prediction.scenarios.known import (
     COMPUTES,
     HALF,

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.prediction.edits import (
+from hotline_analysis.prediction.engine.edits import (
     Edit,
     Number,
     at,
 )
-from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop
-from hotline_analysis.prediction.predict import Scenario
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, MID, Loop
+from hotline_analysis.prediction.engine.predict import Scenario
 from hotline_analysis.run.trace import Trace
 
 GPU = pl.col("class").is_not_null()

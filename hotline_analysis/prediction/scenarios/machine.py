@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hotline_analysis.gpu_models import named_gpu
-from hotline_analysis.prediction.edits import (
+from hotline_analysis.prediction.engine.edits import (
     Edit,
     Hasten,
     Number,
     Pace,
 )
-from hotline_analysis.prediction.loop import Loop, busiest_gpu
-from hotline_analysis.prediction.other_gpu import move_to, own_figures, source_gpu
+from hotline_analysis.prediction.engine.loop import Loop, busiest_gpu
+from hotline_analysis.prediction.engine.other_gpu import move_to, own_figures, source_gpu
 from hotline_analysis.prediction.scenarios.known import (
     GPU,
     NO_GPU,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.prediction.edits import (
+from hotline_analysis.prediction.engine.edits import (
     Edit,
     Number,
     Remove,
     Scale,
 )
-from hotline_analysis.prediction.loop import Loop
+from hotline_analysis.prediction.engine.loop import Loop
 from hotline_analysis.prediction.scenarios.known import (
     MODEL,
     NAME,

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import polars as pl
 
-from hotline_analysis.prediction.edits import (
+from hotline_analysis.prediction.engine.edits import (
     AllReduce,
     AllReduceOnCpu,
     Edit,
@@ -16,7 +16,7 @@ from hotline_analysis.prediction.edits import (
     Transfer,
     at,
 )
-from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, MID, Loop
 from hotline_analysis.prediction.scenarios.known import (
     COMPUTES,
     Given,

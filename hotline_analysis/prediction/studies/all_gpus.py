@@ -9,9 +9,9 @@ import polars as pl
 from hotline_analysis.answers.recorded import how_to_record_gpu_work
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
-from hotline_analysis.prediction.loop import busiest_gpu, loop_of
-from hotline_analysis.prediction.other_gpu import own_figures, source_gpu
-from hotline_analysis.prediction.predict import predict
+from hotline_analysis.prediction.engine.loop import busiest_gpu, loop_of
+from hotline_analysis.prediction.engine.other_gpu import own_figures, source_gpu
+from hotline_analysis.prediction.engine.predict import predict
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
 

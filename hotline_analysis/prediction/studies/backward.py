@@ -21,9 +21,9 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction.edits import Scale
-from hotline_analysis.prediction.loop import MID, loop_of
-from hotline_analysis.prediction.predict import Scenario, edited
+from hotline_analysis.prediction.engine.edits import Scale
+from hotline_analysis.prediction.engine.loop import MID, loop_of
+from hotline_analysis.prediction.engine.predict import Scenario, edited
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 

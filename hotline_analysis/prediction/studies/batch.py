@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction.edits import Edit, Scale
-from hotline_analysis.prediction.loop import Loop, loop_of
-from hotline_analysis.prediction.predict import Scenario
+from hotline_analysis.prediction.engine.edits import Edit, Scale
+from hotline_analysis.prediction.engine.loop import Loop, loop_of
+from hotline_analysis.prediction.engine.predict import Scenario
 from hotline_analysis.prediction.scenarios import Given, Made, scenario
 from hotline_analysis.run.arguments import check_traces
 from hotline_analysis.run.trace import Trace

@@ -11,9 +11,9 @@ import polars as pl
 
 from hotline_analysis.answers.longest import Numbers
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction.edits import AllReduce
-from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop, State, loop_of
-from hotline_analysis.prediction.predict import Scenario, edited
+from hotline_analysis.prediction.engine.edits import AllReduce
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, MID, Loop, State, loop_of
+from hotline_analysis.prediction.engine.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
 

@@ -8,11 +8,11 @@ import polars as pl
 
 from hotline_analysis.answers.recorded import how_to_record_gpu_work
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction.batch import blocks_of, peak_of, samples_of
-from hotline_analysis.prediction.edits import Edit, Pace, Scale
-from hotline_analysis.prediction.loop import HIGH, LOW, Loop, loop_of
-from hotline_analysis.prediction.predict import Scenario, edited
+from hotline_analysis.prediction.engine.edits import Edit, Pace, Scale
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, Loop, loop_of
+from hotline_analysis.prediction.engine.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
+from hotline_analysis.prediction.studies.batch import blocks_of, peak_of, samples_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from hotline_analysis.answers.replay import Run
 from hotline_analysis.atomic import check_file, path_of, replace_file
-from hotline_analysis.prediction.loop import Loop, State
+from hotline_analysis.prediction.engine.loop import Loop, State
 
 
 def moved_events(loop: Loop, state: State, run: Run) -> pl.DataFrame:

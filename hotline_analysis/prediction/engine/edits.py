@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.prediction.loop import LOW, Mask, Shares, State, Table, graph_of, merged
+from hotline_analysis.prediction.engine.loop import LOW, Mask, Shares, State, Table, graph_of, merged
 
 if TYPE_CHECKING:
     from hotline_analysis.answers.longest import Numbers
-    from hotline_analysis.prediction.loop import Loop
+    from hotline_analysis.prediction.engine.loop import Loop
 
 Number = float | tuple[float, float, float]
 _WORK_WAITS = ("launch", "stall", "untraced", "shared")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hotline_analysis.gpu_models import Figures, named_gpu
-from hotline_analysis.prediction.loop import Loop, busiest_gpu
+from hotline_analysis.prediction.engine.loop import Loop, busiest_gpu
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import listed, percent, size
 

@@ -13,9 +13,9 @@ import polars as pl
 
 from hotline_analysis.answers.replay import Run
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.prediction.edits import Edit, Number, at, redraw
-from hotline_analysis.prediction.loop import HIGH, LOW, MID, SURE_PCT, Loop, State
-from hotline_analysis.prediction.timeline import moved_events, save_timeline
+from hotline_analysis.prediction.engine.edits import Edit, Number, at, redraw
+from hotline_analysis.prediction.engine.loop import HIGH, LOW, MID, SURE_PCT, Loop, State
+from hotline_analysis.prediction.engine.timeline import moved_events, save_timeline
 from hotline_analysis.text.formats import duration, percent
 
 _SHOWN = 20

@@ -31,7 +31,7 @@ from hotline_analysis.answers.profiler_work import ProfilerWork
 from hotline_analysis.answers.recorded import how_to_record_gpu_work, lacks_gpu_work, missing_gpu_work, no_run
 from hotline_analysis.answers.replay import Replay, Run
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.prediction.events import Events
+from hotline_analysis.prediction.engine.events import Events
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, listed, percent

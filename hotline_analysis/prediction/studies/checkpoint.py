@@ -8,11 +8,11 @@ from collections.abc import Collection
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction.batch import blocks_of, peak_of
-from hotline_analysis.prediction.edits import Scale
-from hotline_analysis.prediction.loop import Loop, loop_of
-from hotline_analysis.prediction.predict import Scenario
+from hotline_analysis.prediction.engine.edits import Scale
+from hotline_analysis.prediction.engine.loop import Loop, loop_of
+from hotline_analysis.prediction.engine.predict import Scenario
 from hotline_analysis.prediction.scenarios import Given, Made, scenario
+from hotline_analysis.prediction.studies.batch import blocks_of, peak_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import SIZE_UNITS, listed, size
 
