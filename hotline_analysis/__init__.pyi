@@ -158,21 +158,8 @@ from .importer import (
     load as load,
     store_run as store_run,
 )
-from .prediction.studies.all_gpus import (
-    on_gpu as on_gpu,
-)
 from .prediction.asked import (
     whatif as whatif,
-)
-from .prediction.studies.backward import (
-    backward_chain as backward_chain,
-)
-from .prediction.studies.batch import (
-    batch_scaling as batch_scaling,
-    BatchScaling as BatchScaling,
-)
-from .prediction.studies.checkpoint import (
-    recomputation as recomputation,
 )
 from .prediction.engine.edits import (
     Fuse as Fuse,
@@ -187,6 +174,19 @@ from .prediction.engine.edits import (
 from .prediction.engine.predict import (
     Prediction as Prediction,
     Scenario as Scenario,
+)
+from .prediction.studies.all_gpus import (
+    on_gpu as on_gpu,
+)
+from .prediction.studies.backward import (
+    backward_chain as backward_chain,
+)
+from .prediction.studies.batch import (
+    batch_scaling as batch_scaling,
+    BatchScaling as BatchScaling,
+)
+from .prediction.studies.checkpoint import (
+    recomputation as recomputation,
 )
 from .prediction.studies.scaling import (
     bucket_sizes as bucket_sizes,
