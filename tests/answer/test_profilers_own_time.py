@@ -104,10 +104,10 @@ def test_idle_time_of_the_gpu_is_the_profilers(tmp_path: Path) -> None:
     assert use["idle_cause"] == "profiler"
 
 
-def behind(folder: Path, *, own_us: int, kernel_us: int = 300, count: int = 12) -> Trace:
+def behind(folder: Path, *, own_us: int, kernel_us: int = 300, first_us: int = 0, count: int = 12) -> Trace:
     """Steps of 10 ops of 40 us that each launch a kernel; the CPU runs ahead, and the profiler works in every third.
 
-    Nothing waits for the GPU, so that its queue grows.
+    Nothing waits for the GPU, so that its queue grows. Kernels of the first step take `first_us` longer.
     """
     folder.mkdir(exist_ok=True)
     trace, at, free = TraceBuilder(rank=0), 0, 0
@@ -119,7 +119,7 @@ def behind(folder: Path, *, own_us: int, kernel_us: int = 300, count: int = 12) 
             if own:
                 trace.event(ph="X", cat="overhead", name="Buffer Flush", pid=-1, tid=0, ts=at + 2, dur=own)
             begins = max(at + 5 + own, free)
-            free = begins + kernel_us
+            free = begins + kernel_us + (0 if number else first_us)
             trace.launches("gemm", begins, free, at=at + 1, until=at + 6 + own)
             at += 40 + own
         trace.step(number + 1, start, at)
@@ -139,6 +139,24 @@ def test_work_of_the_profiler_that_the_queue_hides_makes_no_step_longer(tmp_path
     assert ha.throughput(trace, samples=8)["samples_per_s"][0] == pytest.approx(8 / 0.003, rel=0.001)
     shares = dict(ha.step_limits(trace).select("limit", "path_pct").rows())
     assert shares["computing"] > 99
+
+
+@pytest.mark.parametrize(("kernel_us", "first_us", "own_us"), [(36, 70, 900), (30, 200, 2500), (45, 100, 1500)])
+def test_a_queue_hides_the_profilers_work_until_the_gpu_has_caught_up(
+    tmp_path: Path, kernel_us: int, first_us: int, own_us: int
+) -> None:
+    """The GPU is behind at first, and catches up over several steps. The loop is as long as the loop without."""
+    own, none = (behind(tmp_path / str(us), own_us=us, kernel_us=kernel_us, first_us=first_us) for us in (own_us, 0))
+    loops = [step_loop(trace) for trace in (own, none)]
+    assert loops[0] is not None
+    assert loops[1] is not None
+    assert loops[0].loop_ns == pytest.approx(loops[1].loop_ns, abs=5_000)
+    assert 0 < loops[0].profiler_ns < 4 * own_us * 1000
+    lengths = [
+        {step: length - profiler for step, length, profiler in rows}
+        for rows in (ha.step_lengths(trace).select("step", "length_ns", "profiler_ns").rows() for trace in (own, none))
+    ]
+    assert lengths[0] == pytest.approx(lengths[1], abs=5_000)
 
 
 def test_kinds_throughput_and_gate_are_without_the_profilers_own_work(tmp_path: Path) -> None:
