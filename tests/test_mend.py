@@ -6,6 +6,9 @@ import json
 import os
 import random
 import re
+import resource
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -205,7 +208,14 @@ def test_single_backslashes(tmp_path: Path, seed: int, indent: str | None) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["torch\\nn\\modules\\module.py(1): f", "a\nb", 'caf\u00e9\t"x"', "f.py(3): a\nb", "donn\u00e9es/train.py(3): f"],
+    [
+        "torch\\nn\\modules\\module.py(1): f",
+        "a\nb",
+        'caf\u00e9\t"x"',
+        "f.py(3): a\nb",
+        "donn\u00e9es/train.py(3): f",
+        "\t=1+1torch/nn/modules/module.py(1743): f",
+    ],
 )
 def test_escapes_that_are_right_stay(tmp_path: Path, name: str) -> None:
     events = training(random.Random(1), lambda: name, lambda: 1)
@@ -228,6 +238,20 @@ def test_unescaped_quotes(tmp_path: Path, indent: str | None) -> None:
     assert found == rows_of(events)
     assert info["damage"] is None
     assert warned == [repaired(mend.QUOTES, count)]
+
+
+@pytest.mark.parametrize("text", ['{\\"a\\": ' * 200_000, '"a\\n' * 200_000, ": nan, " * 200_000, '"' * 600_000])
+def test_the_search_takes_time_in_proportion_to_the_text(text: str) -> None:
+    """2 MB take less than a second; a search from each quote to the end takes an hour."""
+    limits = (20, 20)
+    code = "import sys; from hotline_analysis.kineto import mend; mend.mend('{\"ph\": ' + sys.stdin.read())"
+    subprocess.run(
+        [sys.executable, "-c", code],
+        input=text,
+        text=True,
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limits),
+    )
 
 
 def test_a_path_that_ends_in_a_backslash(tmp_path: Path) -> None:

@@ -356,3 +356,21 @@ def test_a_process_has_no_more_devices_than_fit(count: int, heavy: int, tmp_path
     assert (f"GPU work names {count} devices" in damage(trace)) == (count > 64)
     kept = trace.sql("select count(*) from event_args where json_extract(fields, '$.device')::bigint > 0").item()
     assert kept == max(0, count - 64)
+
+
+# --- durations beyond all numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dur", "caveats"),
+    [("Infinity", {}), ("NaN", {}), ("1e300", {}), ("-Infinity", {"ends_first": 1}), ("-1e300", {"ends_first": 1})],
+)
+def test_a_duration_that_is_no_time_of_a_clock(tmp_path: Path, dur: str, caveats: dict[str, int]) -> None:
+    """Nobody knows how long the event took: the other 56 are 0.9 ms each."""
+    loop = Loop(3, 19, 1000, 900, 50)
+    loop.kernels[2]["dur"] = "the duration"
+    file = loop.builder.write(tmp_path / "trace.json")
+    file.write_text(file.read_text().replace('"the duration"', dur))
+    trace = load(file)
+    assert (busy_ns(trace), given(trace)) == (56 * 900_000, caveats)
+    assert "results exclude 1 event" in damage(trace)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 # Words used as values: by C's printf and its Windows version, Kineto, Python and JavaScript.
 _WORDS = r"[-+]?(?:nan|inf(?:inity)?)(?:\(\w*\))?|-?1\.#\w+|n/a|none|undefined|true|false"
-_BARE_WORD = re.compile(rf"(?<=[:\[,])(\s*)({_WORDS})(?=\s*[,\]}}])", re.IGNORECASE)
 _LITERALS = {"true": "true", "false": "false"}  # Python spells them True and False
 # A time that is not a number is kept as text, so that the report of damaged events can show it.
 _TIME_KEY = re.compile(r'"(?:ts|dur)"\s*:\s*\Z')
+_LONGEST_KEY = 32  # characters of `"dur"`, a colon and spaces
 
 WORD_LIKE = r"[:\[,\n] *-?(?:nan|NaN|NAN|inf|Inf|INF)"
 PATH_LIKE = r'\\[bfnrt][^:"]*\.pyw?\(\d|"[A-Za-z]:\\[bfnrt]'
@@ -33,7 +33,12 @@ _KEY = re.compile(r'\s*("(?:[^"\\\n]|\\.)*")\s*:\s*')
 _SPACE = re.compile(r"\s*")
 _PLAIN = re.compile(r"(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?=\s*[,\]}])")
 _WORD = re.compile(rf"(?:{_WORDS})(?=\s*[,\]}}])", re.IGNORECASE)
-_ESCAPED_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)+)"', re.DOTALL)
+# Each string is one match, also without an end, so that the search takes time in proportion to the text.
+_STRING_OR_WORD = re.compile(
+    r'"(?P<string>[^"\\]*+(?:\\.[^"\\]*+)*+)(?P<end>"?)'
+    rf"|(?<=[:\[,])(?P<space>\s*)(?P<word>{_WORDS})(?=\s*[,\]}}])",
+    re.DOTALL | re.IGNORECASE,
+)
 _FOLLOWS_EVENT = re.compile(r"\s*(?:,|\]|\Z)")
 _FOLLOWS_EVENTS = re.compile(r'\s*\]\s*(?:,\s*"|\}?\s*\Z)')
 _OTHER_MEMBERS = re.compile(r'"(?:ph|pid|tid|ts|dur|args)"\s*:')
@@ -41,7 +46,8 @@ _QUOTE = re.compile(r'(\\*)"')
 _ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
 # Read as JSON, a path with a JSON escape would contain a control character, which real paths never do.
 _LONE_ESCAPE = r"\\(?:[bfnrt]|u(?![0-9a-fA-F]{4}))"  # `\u00e9` is an é written by Python's json
-_PATH = re.compile(rf"(?:[A-Za-z]:)?[^:]*?(?<!\\){_LONE_ESCAPE}[^:]*\.pyw?\(\d+\)|[A-Za-z]:{_LONE_ESCAPE}\w")
+_FILE = rf"[^:/]*?(?<!\\){_LONE_ESCAPE}[^:/]*\.pyw?\(\d+\)"  # with a slash, a backslash separates no folders
+_PATH = re.compile(rf"(?:[A-Za-z]:)?{_FILE}|[A-Za-z]:{_LONE_ESCAPE}\w")
 _TRIES = 200  # string ends tried for one event
 _DEEPEST = 32
 
@@ -71,9 +77,18 @@ def sentence(repairs: Counter[str]) -> str | None:
 def mend(text: str) -> Mended | None:
     """Repair words and backslashes of an event that fills the text. None if unchanged, or if still not JSON."""
     repairs: Counter[str] = Counter()
-    json_text = _without_words(text, repairs)
-    if "\\" in json_text:
-        json_text = _ESCAPED_STRING.sub(lambda match: _string(match[1], repairs), json_text)
+
+    def repaired(match: re.Match[str]) -> str:
+        if match["word"] is None:
+            is_plain = "\\" not in match["string"] or not match["end"]
+            return match[0] if is_plain else _string(match["string"], repairs)
+        if match["word"] in _LITERALS:
+            return match[0]  # already valid
+        repairs[WORDS] += 1
+        before = text[max(0, match.start() - _LONGEST_KEY) : match.start()]
+        return match["space"] + _value(match["word"], is_time=bool(_TIME_KEY.search(before)))
+
+    json_text = _STRING_OR_WORD.sub(repaired, text)
     return Mended(json_text, len(text), repairs) if repairs.total() and _is_json(json_text) else None
 
 
@@ -89,21 +104,6 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _without_words(text: str, repairs: Counter[str]) -> str:
-    """Replace each non-JSON word outside strings by null."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[2] in _LITERALS:
-            return match[0]  # already valid
-        prefix = text[: match.start()]
-        if (prefix.count('"') - prefix.count('\\"')) % 2:
-            return match[0]  # inside a string
-        repairs[WORDS] += 1
-        return match[1] + _value(match[2], is_time=bool(_TIME_KEY.search(prefix)))
-
-    return _BARE_WORD.sub(value, text)
 
 
 def _value(word: str, *, is_time: bool) -> str:

@@ -46,7 +46,7 @@ _PREDICTIONS = (
 )
 # Where something is, and differences, can be negative.
 _SIGNED = re.compile(
-    r"(.*_)?(start|end|at|call|time_from|lost|gain|gain_low|gain_high|delta|shift|first|last|late|lateness)_ns|.*delta.*"
+    r"(.*_)?(start|end|at|call|time_from|lost|gain|gain_low|gain_high|delta|shift|first|last|late|lateness|longer|cause)_ns|.*delta.*"
 )
 
 
@@ -158,7 +158,11 @@ class Asker:
         """Every readable event is read, or the loss is told."""
         if self.expected is None:
             return
-        info = trace.sql("select damage, lost_event_count, truncated, event_count from rank_info").row(0, named=True)
+        # Processes of one file are ranks of their own.
+        info = trace.sql(
+            "select any_value(damage) as damage, sum(lost_event_count)::bigint as lost_event_count,"
+            " bool_or(truncated) as truncated, sum(event_count)::bigint as event_count from rank_info"
+        ).row(0, named=True)
         lost = info["lost_event_count"]
         told = info["damage"] is not None and any(info["damage"] in text for text in trace.manifest["warnings"])
         if info["damage"] is not None and not told:

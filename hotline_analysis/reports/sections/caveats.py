@@ -76,7 +76,7 @@ def caveat_sentences(
 
 def _of_the_profiler(loop: StepLoop | None) -> list[str]:
     """The profiler's own work in the counted steps, which is excluded from the step times."""
-    if loop is None or 100 * loop.profiler_ns < _SPEAK_PCT * (loop.loop_ns + loop.profiler_ns):
+    if loop is None or 100 * loop.profiler_ns <= _SPEAK_PCT * (loop.loop_ns + loop.profiler_ns):
         return []
     share = percent(100 * loop.profiler_ns / (loop.loop_ns + loop.profiler_ns))
     return [

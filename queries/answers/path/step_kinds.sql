@@ -23,10 +23,10 @@
 -- :column most_ns BIGINT              length of the longest step
 -- :column total_ns BIGINT             sum over the steps
 -- :column loop_pct DOUBLE             share of the loop; time between steps is in no kind
--- :column longer_ns BIGINT            mean length minus the mean length of the usual kind
+-- :column longer_ns BIGINT            mean length minus the mean length of the usual kind; negative for shorter steps
 -- :column cause VARCHAR               phase, region or activity of the main thread with the largest part of the
 --                                     difference; NULL for the usual kind
--- :column cause_ns BIGINT             additional time of this part
+-- :column cause_ns BIGINT             additional time of this part; negative if the part is shorter than in usual steps
 -- :column example_step BIGINT         step of median length
 with counted_step as (
     select

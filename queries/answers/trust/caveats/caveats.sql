@@ -232,9 +232,9 @@ rank_caveat as (
         changed_time.rank,
         changed_time.caveat,
         count(*),
-        -- cut at the range of 64 bits
+        -- a duration beyond 64 bits adds no time; the sum is cut at 64 bits
         least(
-            sum(greatest(round(changed_time.given_dur_ns)::hugeint - coalesce(changed_time.dur_ns, 0), 0)),
+            sum(greatest(try_cast(round(changed_time.given_dur_ns) as bigint)::hugeint - coalesce(dur_ns, 0), 0)),
             9223372036854775807
         )::bigint,
         100.0 * count(*) / any_value(complete_event.count),
