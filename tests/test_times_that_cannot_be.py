@@ -358,7 +358,7 @@ def test_a_process_has_no_more_devices_than_fit(count: int, heavy: int, tmp_path
     assert kept == max(0, count - 64)
 
 
-# --- durations beyond all numbers --------------------------------------------------------------------------------------
+# --- durations beyond all numbers ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

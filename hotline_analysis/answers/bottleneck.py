@@ -144,6 +144,8 @@ def _busy(trace: Trace, rank: int, use: Mapping[str, float]) -> str:
 
 def _sides(shares: Mapping[str, float]) -> str:
     """The shares of both sides in the step, the larger first."""
+    if not shares:
+        return "No step can be judged: no counted step takes time of its own, from work to work."
     sides = [
         (sum(shares.get(limit, 0.0) for limit in limits), name, limits)
         for name, limits in (("GPU", GPU_LIMITS), ("CPU", CPU_LIMITS))

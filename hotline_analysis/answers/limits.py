@@ -188,7 +188,7 @@ def step_loop(trace: Trace, rank: int | None = None) -> StepLoop | None:
 
 
 def typical_step(trace: Trace, rank: int | None = None) -> TypicalStep | None:
-    """The typical step of a rank's most common kind (default: the lowest rank); `None` if no step counts."""
+    """The typical step of a rank's most common kind (default: the lowest rank); `None` if no step takes time."""
     loop = step_loop(trace, rank)
     return None if loop is None else loop.typical
 
@@ -212,6 +212,8 @@ def _step_loop(trace: Trace, rank: int) -> StepLoop | None:
     loop_ns = int(ends.max() - steps["begin_ns"].min()) - profiler_ns  # type: ignore[operator, arg-type]
     if not typical_steps[0].loops:
         loop_ns = typical_steps[0].total_ns
+    if not loop_ns:
+        return None
     whole = _whole_loop(trace, rank, steps, profiler)
     return StepLoop(tuple(typical_steps), steps.height, loop_ns, tuple(other_steps), profiler_ns, whole)
 

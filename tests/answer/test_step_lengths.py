@@ -2,6 +2,7 @@ from pathlib import Path
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from hotline_analysis.answers.limits import step_loop
 from tests.trace_builder import TraceBuilder
 
 
@@ -131,3 +132,20 @@ def test_start_up_work_and_what_the_main_thread_does(tmp_path: Path) -> None:
     assert phases == 5_000_000
     regions = opened.sql("select region, time_ns from step_activity where region is not null").rows()
     assert regions == [("epoch #", 500_000)]
+
+
+def test_steps_within_the_work_of_before_are_not_judged(tmp_path: Path) -> None:
+    """One kernel of 50 ms, launched before the first step, runs beyond the last: no step takes time of its own."""
+    trace = TraceBuilder(rank=0)
+    trace.op("aten::add", 0, 20)
+    trace.launches("early", 10, 50_000, at=2, until=8)
+    for number in range(3):
+        begin = 1000 + 1000 * number
+        trace.op("aten::mm", begin + 10, begin + 500)
+        trace.step(number + 1, begin, begin + 900)
+    found = trace.load(tmp_path)
+    assert ha.step_lengths(found)["length_ns"].to_list() == [0, 0, 0]
+    assert step_loop(found) is None
+    report = ha.report(found)
+    assert report.headline.startswith("No step can be judged:")
+    assert "busy for 100" in report.headline
