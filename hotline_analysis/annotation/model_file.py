@@ -42,7 +42,7 @@ _MODULE = pa.schema(
 
 @dataclass(frozen=True)
 class Root:
-    """One of several models in a training, each called separately."""
+    """The root of one of several models that a training calls separately: the root module, and the model's ops."""
 
     name: str
     module_id: int
@@ -108,7 +108,10 @@ def read_model(path: Path) -> Model:
 
 
 def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
-    """Check a model description and number the modules. Raises `ModelMismatchError` for an invalid description."""
+    """Check a model description, and return the model with numbered modules. `source` names it in error messages.
+
+    Raises `ModelMismatchError` for an invalid description.
+    """
     registered = False
     note = None
     shapes = None

@@ -26,14 +26,17 @@ def frequent_kernel_patterns(
     module: str | None = None,
     op: str | None = None,
 ) -> pl.DataFrame:
-    """Repeated sequences of kernels, copies and memsets, by the time that a single launch would save: `limit`, or all.
+    """Repeated sequences of kernels, copies and memsets, the largest saving by a single launch first.
 
-    The parts of a sequence follow each other directly on one stream. The scope is a step, a phase, a module (by path)
-    with its submodules, or ops of one name. A sequence has `min_length` to `max_length` parts, identified by short
-    name, and repeats at least `min_count` times without overlapping itself. A sequence is listed only if every longer
-    sequence containing it repeats less often. A run of one repeated kernel shows as the shortest allowed sequence.
+    Returns the first `limit` sequences, or all sequences if `limit` is `None`.
 
-    Returns one row per sequence:
+    The parts of a sequence follow each other directly on one stream. By default, the whole trace is searched. `rank`,
+    `device`, `step`, `phase`, `module` (a path; includes submodules) and `op` (a name) restrict the search, and can be
+    combined. A sequence has `min_length` to `max_length` parts, identified by short name, and repeats at least
+    `min_count` times without overlapping itself. A sequence is listed only if every longer sequence containing it
+    repeats less often. A run of one repeated kernel shows as the shortest allowed sequence.
+
+    Returns one row per sequence. All times are sums over the occurrences:
 
     * `pattern`: short names joined by ` → `; `length` and `count`
     * `gpu_ns`: sum of durations

@@ -88,7 +88,7 @@ def _slowest_places(trace: Trace, chosen_rank: int) -> pl.DataFrame:
 
 
 def _mean_pct(share: pl.Expr, time: pl.Expr) -> pl.Expr:
-    """The share of a mean nanosecond: pieces of a place may have different shares. NULL without a share."""
+    """The mean of `share`, weighted by `time`. Pieces without a share do not count. NULL if no piece has a share."""
     return (share * time).sum() / time.filter(share.is_not_null()).sum().replace(0, None)
 
 
@@ -138,9 +138,10 @@ def place_words(row: Mapping[str, Any], *, short: bool = False) -> str:
 
 
 def slowest_place(trace: Trace, rank: int, limit: str | None = None) -> dict[str, Any] | None:
-    """The place with the most time in the step or in one limit; `None` if nothing takes time.
+    """The place with the most time on the critical path of a mean step; `None` if nothing takes time.
 
-    Returns a row of `slowest_places`. With `limit`, `path_pct` is the place's share of the step within this limit.
+    Returns a row of `slowest_places`. With `limit`, only path time with this limit counts. `path_pct` is then this time
+    of the place in percent of the whole step; the other columns still cover all limits.
     """
     rows = slowest_places(trace, rank=rank)
     if limit is not None and not rows.is_empty():

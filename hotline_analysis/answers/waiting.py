@@ -41,7 +41,10 @@ def cpu_waits(trace: Trace, rank: int, steps: Sequence[int | None]) -> pl.DataFr
 
 
 def loop_waits_ns(trace: Trace, rank: int) -> int:
-    """How long a rank's threads wait for other ranks in collectives on the CPU, in all counted steps."""
+    """The sum of the times that a rank's training threads wait for other ranks in collectives on the CPU.
+
+    All counted steps are included. Waits in `send` and `recv` are not.
+    """
     if not has_cpu_waits(trace, rank):
         return 0
     steps = trace.query("step_lengths", rank=rank).filter(pl.col("kind").is_not_null())["step"]

@@ -106,7 +106,10 @@ def device_use(frame: pl.DataFrame) -> Any:
 
 
 def temporal_breakdown(frame: pl.DataFrame) -> Any:
-    """Work, overlap and idle time of each device, per rank (and step), from the answer `temporal_breakdown`."""
+    """Chart of the answer `temporal_breakdown`: one stacked bar per rank and device, and per step if rows have steps.
+
+    The parts of a bar are computation, communication, copies, their overlaps, and idle time.
+    """
     rows = (
         frame.head(256)
         .with_columns(

@@ -187,7 +187,10 @@ def _copied(tasks: Sequence[Task], store: PartsInStore) -> Iterator[tuple[int, d
 
 
 def _of_store(store: PartsInStore | None, options: Options) -> dict[str, str]:
-    """Return the additional order fields for workers without a shared folder: the store, and the model's text."""
+    """Return the fields to add to an order for workers without a shared folder: the store's URL, and the model's text.
+
+    Empty without a store.
+    """
     if store is None:
         return {}
     model = {} if options.model is None else {"model": options.model.read_text(encoding="utf-8")}

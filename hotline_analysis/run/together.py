@@ -46,7 +46,7 @@ class Asked(Generic[T]):
             self._future.set_exception(error)
 
     def is_running(self) -> bool:
-        """Whether a thread is running the query."""
+        """Whether a thread of the pool is running the query; false while `ask_here` runs the query."""
         return self._future.running()
 
 

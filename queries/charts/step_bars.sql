@@ -1,8 +1,9 @@
--- Equal stretches of a time, with what the main thread and each device do in them.
+-- Time of the main thread and of each device in each state, for equal parts of a time span.
 --
 -- A device is in one state at each moment: it computes, only communicates, only copies, or is idle for one cause. So
--- its states add up to the time, as far as it was observed (`idle_part`). The main thread is in one phase at each
--- moment, and what it waits for is told apart.
+-- its states add up to the time, as far as it was observed (`idle_part`). One row per device or main thread, state,
+-- kind of wait and part. The last part may be shorter. The main thread is in one phase at each moment. `wait` names
+-- what the thread waits for during the phase.
 --
 -- :param rank BIGINT              the process rank
 -- :param start_ns BIGINT          start of the time

@@ -1,8 +1,8 @@
--- Readable name of each thread and stream with activity.
+-- Readable name of each thread and stream of the file.
 --
--- A stream is named by its number, and by its device if there are several. A thread is named by its name without
--- Kineto's number prefix, followed by its number if another thread has the same name. A thread without a name is named
--- by its number.
+-- A stream is named by its number, after the number of its device if the rank has several devices. A thread is named by
+-- its name without Kineto's number prefix, followed by its number if another thread has the same name. A thread without
+-- a name is named by its number.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :reads event, gpu_op, track

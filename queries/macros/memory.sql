@@ -1,4 +1,4 @@
--- Memory: devices, and optimizer state.
+-- Memory: kinds of devices, optimizer state, ops that are cheap to recompute, and calls that allocate or free memory.
 
 -- Kind of a device, by number in torch (c10/core/DeviceType.h).
 create or replace macro device_kind(number) as

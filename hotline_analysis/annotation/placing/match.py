@@ -56,7 +56,7 @@ _SEARCHED = 4_000_000  # maximum rows × columns of a search for the end of a co
 
 @dataclass(frozen=True)
 class Placed:
-    """A model placed on the ops of a trace."""
+    """A placed model: the matches of modules with the ops of a trace, and the modules without a match."""
 
     matches: pa.Table
     """`event_id`, `module_id`, `call`, pass and confidence of each match."""
@@ -394,10 +394,14 @@ class Search:
 
 
 def _tenable(run: Rows, alignment: Alignment, names: NameCodes) -> ColumnIndices:
-    """Leftmost best column per row, without matches too weak to trust.
+    """For each row, the leftmost of the equally good columns; -1 without a match, and for a match too weak to trust.
 
-    Dropped are (a) parts of a module whose other parts are missing, if any module may run these ops, and (b) weak ops
-    of modules without parameters that have another possible place.
+    Three kinds of matches are dropped:
+
+    * all matches of a call of a module without parameters, if a required op of the call has no match: other modules may
+      run the same ops,
+    * weak matches of modules without parameters, if the row has another possible column,
+    * optional ops of a hand-written module beyond another layer (`_is_apart`).
     """
     columns = alignment.first
     _, call = np.unique(run.module * (int(run.call.max()) + 1) + run.call, return_inverse=True)

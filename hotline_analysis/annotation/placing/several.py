@@ -101,7 +101,10 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A pass of model number `root`. `is_sure` if no other model has the same ops, or the order is conclusive."""
+    """A pass of the model with the number `root`.
+
+    `is_sure` is true if no other model has the same recorded ops, or if the pass is the next call in recorded order.
+    """
 
     candidate: _Candidate
     root: int
@@ -265,7 +268,8 @@ def _covering(candidates: Sequence[_Candidate], order: Sequence[tuple[int, bool]
         earlier, previous, model, is_taken = steps[number - 1]
         if is_taken[state]:
             candidate = candidates[number - 1]
-            is_in_order = len(called) > 0 and (state - int(previous[state]) - 1) % count == 0
+            follows = (state - int(previous[state]) - 1) % count == 0
+            is_in_order = len(called) > 0 and follows and int(model[state]) == int(called[state])
             choices.append((candidate, int(model[state]), len(candidate.roots) == 1 or is_in_order, state))
             number, state = earlier, int(previous[state])
         else:

@@ -329,7 +329,11 @@ class Loop:
 
     @cached_property
     def unexplained(self) -> pl.DataFrame:
-        """The unexplained waits on the path, the longest first, with `event_id` and `time_ns`."""
+        """The unexplained parts of the recorded critical path, the largest first.
+
+        One row per `event_id`, `kind` and `name` of the edges. `event_id` is the event after the wait, NULL if unknown.
+        `time_ns` is a sum over all steps of the path.
+        """
         path = self.table.replay.path()
         residual = pl.Series("residual_ns", self.table.residual)
         rows = path.with_columns(residual_ns=residual.gather(path["row"])).with_columns(

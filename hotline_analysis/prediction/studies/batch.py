@@ -232,7 +232,7 @@ def blocks_of(loop: Loop, samples: int) -> pl.DataFrame:
 
 
 def peak_of(blocks: pl.DataFrame, times: float) -> int:
-    """Return the peak of allocated bytes if all growing blocks are scaled by `times`."""
+    """Return the peak of allocated bytes if all blocks that grow with the batch become `times` as large."""
     sizes = pl.when("grows").then((pl.col("bytes") * times).round()).otherwise("bytes").cast(pl.Int64)
     begins = blocks.select(at_ns="start_ns", at_id="start_id", change=sizes)
     ends = blocks.select(at_ns="end_ns", at_id="end_id", change=-sizes).drop_nulls("at_ns")

@@ -16,9 +16,11 @@ _VERBS = {"waits for data": "wait for data", "shorter": "are shorter", "more GPU
 
 
 def changed_kinds(a: Chosen, b: Chosen) -> tuple[Section | None, list[str]]:
-    """A table of the kinds of both sides, and sentences on the changes, largest effect on the mean step first.
+    """A table of the kinds of steps of both sides, and a sentence on each considerable change.
 
-    No table if both sides have at most one kind of steps, if a side has no kinds, or if a side is a single step.
+    The largest effect on the mean step comes first.
+
+    There is no table and no sentence if a side is a single step or has no kinds, or if neither side has two kinds.
     """
     if a.step is not None or b.step is not None:
         return None, []

@@ -12,8 +12,7 @@
 -- :only_with name_info where name = 'aten::embedding_dense_backward'
 -- :finding passes over whole embedding tables, most of it {name}
 -- :remedy Pass sparse=True to nn.Embedding and update it with torch.optim.SparseAdam or SGD; or make the table smaller,
---     tie
---     it to the output layer, or freeze it.
+--     tie it to the output layer, or freeze it.
 with dense_backward as (
     -- One row per call that makes a dense gradient, one call per table.
     select

@@ -1,9 +1,10 @@
--- Attention as separate ops: a product, a softmax and a product, with the whole score matrix written to memory.
+-- Kernels of attention in separate ops: a product, a softmax and a product. They write the whole score matrix to
+-- memory. One row per kernel between the two products.
 --
--- Condition: on one stream, between two batched products (`aten::bmm`, `aten::baddbmm`), a softmax or its gradient and
--- only ops on the scores (scaling, masks, dropout, casts). Bound: all kernels between the products take no time,
--- because a fused kernel does this work during the multiplication. Source: Dao et al., "FlashAttention", NeurIPS 2022;
--- PyTorch, torch.nn.functional.scaled_dot_product_attention.
+-- Condition: two batched products (`aten::bmm`, `aten::baddbmm`) follow each other on one stream. Between them are a
+-- softmax or its gradient, and otherwise only ops on the scores (scaling, masks, dropout, casts). Bound: all kernels
+-- between the products take no time, because a fused kernel does this work during the multiplication. Source: Dao et
+-- al., "FlashAttention", NeurIPS 2022; PyTorch, torch.nn.functional.scaled_dot_product_attention.
 --
 -- :reads gpu_work
 -- :only_with gpu_work where op in ('aten::_softmax', 'aten::_softmax_backward_data', 'aten::_masked_softmax')

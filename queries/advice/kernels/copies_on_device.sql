@@ -9,8 +9,7 @@
 -- :only_with gpu_work
 -- :finding copies within the memory of the GPU
 -- :remedy Avoid contiguous(), to(dtype), repeat() and cat() between ops: keep one layout and one type, and write into
---     parts
---     of one tensor that is made before. torch.compile fuses casts and many copies with the ops beside them.
+--     parts of one tensor that is made before. torch.compile fuses casts and many copies with the ops beside them.
 select
     event_id,
     'work' as effect,

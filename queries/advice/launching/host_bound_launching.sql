@@ -9,8 +9,7 @@
 -- :only_with gpu_work where runtime_id is not null
 -- :finding stretches in which the CPU is busy launching ({name})
 -- :remedy Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA
---     graphs),
---     or a CUDA graph of the step.
+--     graphs), or a CUDA graph of the step.
 -- :scenario cuda_graph
 with piece as (
     -- One row per stretch of ops or launch calls outside of compiled code.

@@ -7,8 +7,7 @@
 -- :reads event, nesting, label
 -- :finding waits for a batch that the workers of the DataLoader do not have yet
 -- :remedy Give the DataLoader more workers (num_workers), let them run further ahead (prefetch_factor), or make each
---     batch
---     cheaper to prepare.
+--     batch cheaper to prepare.
 -- :scenario loader
 select
     event.event_id,

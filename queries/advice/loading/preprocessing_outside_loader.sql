@@ -8,8 +8,7 @@
 -- :reads host_activity, event, nesting, name_info, gpu_work, gpu_op
 -- :finding stretches in which the loop itself prepares data, most of it in {name}
 -- :remedy Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once
---     before
---     the run.
+--     before the run.
 with loader as ( -- noqa: ST03
     -- One row per DataLoader annotation.
     select

@@ -11,8 +11,7 @@
 -- :only_with device_peak
 -- :finding matrix products in FP32
 -- :remedy Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a
---     GradScaler
---     on GPUs without bfloat16.
+--     GradScaler on GPUs without bfloat16.
 -- :scenario amp
 with product as (
     select

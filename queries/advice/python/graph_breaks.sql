@@ -10,8 +10,7 @@
 -- :only_with name_info where starts_with(name, 'Torch-Compiled Region')
 -- :finding breaks between graphs of compiled code, {name}
 -- :remedy Move the code that ends the graph out of the compiled function (print, logging, .item(), branches on values
---     of
---     tensors, functions of other libraries), or compile with fullgraph=True, which fails at the line and says why;
+--     of tensors, functions of other libraries), or compile with fullgraph=True, which fails at the line and says why;
 --     TORCH_LOGS=graph_breaks lists all reasons.
 with op_of_step as (
     -- One row per op or annotation of the step.

@@ -10,8 +10,7 @@
 -- :only_with name_info where name = 'aten::_local_scalar_dense'
 -- :finding rounds of small ops that each end with reading a single value, most of them from {name}
 -- :remedy Compute on the whole tensor instead of its elements (torch.where, clamp, masks); stack values and read all
---     with
---     one tolist(); compute statistics for a log every some steps.
+--     with one tolist(); compute statistics for a log every some steps.
 with outer_op as (
     -- One row per outermost op.
     select

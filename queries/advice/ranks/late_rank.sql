@@ -8,8 +8,7 @@
 -- :reads rank_wait
 -- :finding collectives that wait for another rank, most of all for {name}
 -- :remedy Find out what makes that rank late: uneven batches, its own data loading, a slower GPU, logging on one rank.
---     The
---     report's section on ranks names its delay.
+--     The report's section on ranks names its delay.
 select
     rank_wait.event_id,
     case when rank_wait.on_gpu then 'work' else 'host' end as effect,

@@ -9,8 +9,7 @@
 -- :only_with gpu_work where phase = 'backward' and class = 'communication'
 -- :finding collectives of backward, about one for each parameter
 -- :remedy Reduce gradients in buckets: DistributedDataParallel does (bucket_cap_mb); with collectives of your own,
---     flatten
---     the gradients first.
+--     flatten the gradients first.
 with gradient as (
     select count(*) as parameter_count
     from event

@@ -1,4 +1,5 @@
--- Collectives in which this rank waits, in a run with only one rank's file.
+-- Waits of this rank for a collective on another thread, in a run with only one rank's file. Sends and receives are
+-- excluded (`pipeline_bubble`).
 --
 -- Condition: a training thread waits until a collective on another thread ends (`thread_wait`). The rule applies to a
 -- run with one rank; `late_rank` compares several ranks. Bound: no wait, if all ranks arrive at the same time and the
@@ -6,10 +7,9 @@
 --
 -- :reads thread_wait, label_segment, event
 -- :only_with thread_wait where kind = 'other_ranks'
--- :finding times in which this rank waits for other ranks, most of it in {name}
+-- :finding waits for other ranks, most of the time in {name}
 -- :remedy Open the files of all ranks together (hotline report FOLDER): the report then names the rank that comes last,
---     and
---     what it does before. From one file, waiting and transfer cannot be told apart.
+--     and what it does before. From one file, waiting and transfer cannot be told apart.
 select
     thread_wait.event_id,
     'host' as effect,

@@ -9,8 +9,7 @@
 -- :only_with gpu_wait where kind in ('copy', 'sync')
 -- :finding calls that wait to read values back from the GPU, most of it in {name}
 -- :remedy Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read
---     back
---     with non_blocking=True into pinned memory.
+--     back with non_blocking=True into pinned memory.
 -- :scenario no_sync
 select
     gpu_wait.event_id,

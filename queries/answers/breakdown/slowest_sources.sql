@@ -1,8 +1,9 @@
 -- Source locations by the time of their modules, over all passes.
 --
--- A module is attributed to one location, see `module_source`. With python stacks, the location is the user's
--- `forward`, which includes the time of the torch modules it calls. Modules without a known location share one row.
--- Byte counts are sums over the whole selection (`profile_memory`), not memory alive at one time.
+-- A module is attributed to one location, see `module_source`. With python stacks, the location of a module is its own
+-- `forward`. A module of torch has the location of the function that calls it first, usually the user's `forward`. The
+-- row of this function includes the module's time. Modules without a known location share one row. `allocated_bytes`
+-- and `saved_bytes` are sums over the selection (`profile_memory`), not memory alive at one time.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step

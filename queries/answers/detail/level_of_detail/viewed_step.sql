@@ -1,7 +1,7 @@
--- One row per step used by the tree: the selected steps, and five typical steps of each rank.
+-- One row per step used by the tree: the selected steps, and up to five sample steps of each rank.
 --
--- The typical steps decide on tiny nodes, whichever step is selected. A step therefore looks the same alone and in the
--- whole run.
+-- The sample steps are evenly spread over the run. Their usual times decide which nodes are tiny, and which nodes are
+-- replaced by their children. A step therefore looks the same alone and in the whole run.
 --
 -- :takes rank, step
 -- :reads step
@@ -9,7 +9,7 @@
 -- :column step STEP
 -- :column start_ns BIGINT     start of the step
 -- :column end_ns BIGINT       end of the step
--- :column is_typical BOOLEAN  the step is one of the five typical steps, which are evenly spread over the run
+-- :column is_typical BOOLEAN  the step is one of the up to five sample steps
 
 -- one row per step, with its number and the number of steps of the rank
 with placed_step as (

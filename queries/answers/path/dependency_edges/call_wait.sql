@@ -1,8 +1,9 @@
--- One row per call that waits for GPU work and per work waited for.
+-- One row per pair of a call and the GPU work for which the call waits.
 --
--- If no record and no call name identifies the awaited work, the call waits for the work that ended last during the
--- call, provided its launch came before the call. The same rule applies to a launch into a stream with `most_pending()`
--- pending launches.
+-- Often a record or the call's name identifies the work. Otherwise, and if the identified work seems to end after the
+-- call, the call waits for the work that ended last during the call, if this work was launched before the call. The
+-- rule also applies to a launch into a full queue: `most_pending()` launches are pending on the stream, or the profiler
+-- reports a full queue. The rule does not apply to copying calls: a blocking copy waits for its own copy.
 --
 -- :takes rank, end_ns
 -- :reads device_ending, gpu_wait, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait,
@@ -11,7 +12,7 @@
 -- :column event_id BIGINT        the call
 -- :column track_id BIGINT        thread of the call
 -- :column at_ns BIGINT           end of the call
--- :column node_id BIGINT         point of the thread at the end of the call
+-- :column node_id BIGINT         node of the graph for the thread at the end of the call
 -- :column place BIGINT           number of the work, as in `window_work`
 -- :column returns_early BOOLEAN  the call returns while the work (a copy) still runs: the call waited for its start
 -- :column since_ns BIGINT        end of the work, or its start if the call returns early

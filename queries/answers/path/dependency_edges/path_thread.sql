@@ -1,4 +1,4 @@
--- One row per thread that launches work of the window, or has phases.
+-- One row per thread that launches work of the window or has phases, and one for the main thread.
 --
 -- :takes rank
 -- :reads nesting, phase_span, window_work

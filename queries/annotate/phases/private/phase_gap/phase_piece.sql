@@ -1,8 +1,8 @@
--- The rows of `main_piece`, and whether each is inside a run of backward.
+-- The pieces of `main_piece`. `is_inner` marks the pieces inside a run of backward.
 --
--- If autograd runs on the main thread, most gaps are between two nodes and have no signs. These gaps and the nodes
--- around them form a run of backward. In `phase_timeline`, the first and last piece represent the run; all other pieces
--- are inner pieces.
+-- If autograd runs on the main thread, most gaps are between two autograd nodes, and no event in them hints at a phase
+-- (`phase_sign`). These gaps and the nodes around them form a run of backward. In `phase_timeline`, the first and last
+-- piece represent the run; all other pieces are inner pieces.
 --
 -- :reads main_piece, phase_sign
 -- :column step_start_ns BIGINT  start of the step
