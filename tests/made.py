@@ -26,6 +26,7 @@ from hotline_analysis.importer.annotating import _OF_PART, _new_database
 from hotline_analysis.importer.one_file import _rank_of, read_file
 from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.tables import _kinds, reading
+from hotline_analysis.run.opened import OpenRun
 from hotline_analysis.schema import TABLES
 from tests import runs
 
@@ -133,30 +134,38 @@ class Annotation:
         self.connection.close()
 
 
+class MadeRun(OpenRun):
+    """An open run of one small file, whose tables the annotation makes when a statement first uses them."""
+
+    def __init__(self, annotation: Annotation, file: Path, folder: Path) -> None:
+        self._annotation = annotation
+        self._rank = _rank_of(file, annotation.reader.metadata)[0]
+        super().__init__([folder])
+
+    def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
+        self._rank_folders[self._rank] = runs[0]
+        known = {name: self._annotation.info[name] for name in _OF_PART}
+        return {"parts": [{"rank": self._rank, **known}], "warnings": []}
+
+    def provide(self, statement: str) -> None:
+        words = set(_WORD.findall(statement.lower()))
+        with self._providing:  # a report asks in several threads
+            self._annotation.make(_kept(frozenset(TABLES.keys() & words or TABLES.keys())) - self.known)
+            super().provide(statement)
+
+    def _create(self, name: str, columns: Sequence[str]) -> None:
+        listed = ", ".join(f'"{column}"' for column in columns)
+        self.connection.register("given", self._annotation.table(name))
+        self.connection.execute(f"create table {name} as select {self._rank}::bigint as rank, {listed} from given")
+        self.connection.unregister("given")
+
+
 class Made(Trace):
     """A trace of one small file. What it is asked, it answers as the trace of an import would."""
 
     def __init__(self, file: Path, folder: Path) -> None:
         self.annotation = Annotation(file, folder)
-        self._rank = _rank_of(file, self.annotation.reader.metadata)[0]
-        super().__init__(folder)
-
-    def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
-        self._rank_folders[self._rank] = runs[0]
-        known = {name: self.annotation.info[name] for name in _OF_PART}
-        return {"parts": [{"rank": self._rank, **known}], "warnings": []}
-
-    def _provide(self, statement: str) -> None:
-        words = set(_WORD.findall(statement.lower()))
-        with self._providing:  # a report asks in several threads
-            self.annotation.make(_kept(frozenset(TABLES.keys() & words or TABLES.keys())) - self._known)
-            super()._provide(statement)
-
-    def _create(self, name: str, columns: Sequence[str]) -> None:
-        listed = ", ".join(f'"{column}"' for column in columns)
-        self._connection.register("given", self.annotation.table(name))
-        self._connection.execute(f"create table {name} as select {self._rank}::bigint as rank, {listed} from given")
-        self._connection.unregister("given")
+        self._begin(MadeRun(self.annotation, file, folder))
 
     def close(self) -> None:
         super().close()

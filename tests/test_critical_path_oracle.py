@@ -276,8 +276,8 @@ def test_random_traces(tmp_path: Path, seed: int, places: int) -> None:
     trace = built.load(tmp_path)
     if places != 1000:
         # as if queues were short, or a trace would need thousands of launches
-        trace._connection.execute(f"create or replace macro most_pending() as {places}")
-        trace._known.add("most_pending")
+        trace._run.connection.execute(f"create or replace macro most_pending() as {places}")
+        trace._run.known.add("most_pending")
     windows = trace.sql("select start_ns, end_ns from step order by step").rows()
     windows.append((windows[0][0], windows[-1][1]))
     kinds: Counter[str] = Counter()

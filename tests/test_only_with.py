@@ -16,7 +16,7 @@ import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.annotation import pipeline
 from hotline_analysis.database import make_table_of
-from hotline_analysis.run import trace as run
+from hotline_analysis.run import opened as run
 from tests.answer.short_paths import two_kernels, two_streams
 from tests.campaign import bases
 from tests.derive.launch_shapes import A100

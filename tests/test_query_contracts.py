@@ -26,6 +26,7 @@ from hotline_analysis.catalog import Query
 from hotline_analysis.database import install_macros, make_table
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.run import some_ranks
+from hotline_analysis.run.opened import OpenRun
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.schema import READ_TABLES, TABLES, derived_tables
 from hotline_analysis.text.formats import one_of
@@ -406,7 +407,7 @@ def test_a_large_job_is_asked_of_some_ranks_at_a_time(
     query: Query, unlike_ranks: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = arguments(query) | ({"rank": None} if "rank" in arguments(query) else {})
-    together = unlike_ranks._run_all(query, query.bind(**asked))
+    together = unlike_ranks._run.answer(query, query.bind(**asked))
     monkeypatch.setattr(some_ranks, "_EVENTS_AT_A_TIME", 1)
     asked_of: list[tuple[int, int]] = []
 
@@ -414,7 +415,7 @@ def test_a_large_job_is_asked_of_some_ranks_at_a_time(
         asked_of.append((first, last))
         some_ranks.show_some(connection, names, first, last)
 
-    monkeypatch.setattr("hotline_analysis.run.trace.show_some", show_some)
+    monkeypatch.setattr("hotline_analysis.run.routing.show_some", show_some)
     with load(unlike_ranks.path) as trace:
         assert_frame_equal(trace.query(query.name, **asked), together, rel_tol=1e-9)
     assert asked_of == [(0, 0), (1, 1)]
@@ -583,10 +584,10 @@ def test_a_closed_trace_says_so(trace: Trace) -> None:
 
 
 def test_a_defect_of_the_database_is_told_in_one_line(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*args: object) -> pl.DataFrame:
+    def fail(*args: object) -> pl.DataFrame:
         raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
 
-    monkeypatch.setattr(Trace, "_run", run)
+    monkeypatch.setattr(OpenRun, "select", fail)
     with pytest.raises(HotlineError) as raised:
         trace.sql("select 1")
     assert raised.value.message == "the database failed: INTERNAL Error: a join went wrong"

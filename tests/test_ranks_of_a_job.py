@@ -170,7 +170,7 @@ def test_an_answer_about_one_rank_is_the_same_from_all_files_and_from_its_own(ru
                 continue
             frame = trace.query(query.name, rank=2)
             bound = query.bind(rank=2)
-            everywhere = trace._run_all(query, bound)
+            everywhere = trace._run.answer(query, bound)
             assert frame.equals(everywhere), query.name
             asked += 1
     assert asked > 30

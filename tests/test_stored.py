@@ -369,8 +369,8 @@ def test_names_that_are_there_twice_are_refused(run: Path) -> None:
 
 def test_a_question_that_takes_too_much_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run from elsewhere makes of a question does not fill memory and disk."""
-    monkeypatch.setattr("hotline_analysis.run.trace._MEMORY_LIMIT", "60MB")
-    monkeypatch.setattr("hotline_analysis.run.trace._SPILL_SHARE", 1 << 40)
+    monkeypatch.setattr("hotline_analysis.run.opened._MEMORY_LIMIT", "60MB")
+    monkeypatch.setattr("hotline_analysis.run.opened._SPILL_SHARE", 1 << 40)
     with Trace(run) as trace:
         with pytest.raises(HotlineError, match="needs more memory") as raised:
             trace.sql("select array_agg(a.range order by hash(a.range)) as x from range(20000000) as a")

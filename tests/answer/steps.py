@@ -13,9 +13,9 @@ def step_frame(trace: Trace, query: str, step: str, /, **params: object) -> pl.D
     whole = catalog.get(query)
     bound = whole.bind(**params)
     names = [each.name for each in whole.steps]
-    trace._provide(" ".join(whole.tables))
-    trace._known.update(install_macros(trace._connection, [each.sql for each in whole.steps], trace._known))
-    with trace._connection.cursor() as cursor:
+    trace._run.provide(" ".join(whole.tables))
+    trace._run.known.update(install_macros(trace._run.connection, [each.sql for each in whole.steps], trace._run.known))
+    with trace._run.connection.cursor() as cursor:
         for each in whole.steps[: names.index(step) + 1]:
             make_table(cursor, each.name, each.sql, {name: bound[name] for name in each.takes})
         frame: pl.DataFrame = cursor.sql(f"from {step}").pl()

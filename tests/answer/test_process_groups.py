@@ -128,6 +128,8 @@ def test_a_slow_group_that_costs_little_is_not_named(tmp_path: Path) -> None:
 
 def test_what_many_answers_read_is_made_once(trace: Trace) -> None:
     ha.process_groups(trace)
-    found = trace._connection.execute("select table_name from duckdb_tables() where table_name = 'collective_match'")
+    found = trace._run.connection.execute(
+        "select table_name from duckdb_tables() where table_name = 'collective_match'"
+    )
     assert found.fetchall() == [("collective_match",)]
     assert trace.sql("select count(*) from collective_match").item() == 16

@@ -74,8 +74,8 @@ def step_rows(trace: Trace, name: str, sql: str, **given: object) -> list[Row]:
     if query.kind == "annotate":
         database: AbstractContextManager[duckdb.DuckDBPyConnection] = tables_for(trace, query.tables)
     else:
-        trace._provide(" ".join(query.tables))
-        database = trace._connection.cursor()
+        trace._run.provide(" ".join(query.tables))
+        database = trace._run.connection.cursor()
     with database as connection:
         for step in query.steps:
             make_table(connection, step.name, step.sql, {param: values[param] for param in step.takes})

@@ -19,7 +19,7 @@ def only_with_is_so(monkeypatch: pytest.MonkeyPatch) -> None:
         trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query
     ) -> tuple[rules.Advice, pl.DataFrame] | None:
         if rule.only_with and not trace.query(rule.name, rank=rank, step=typical.step).is_empty():
-            connection = trace._connection
+            connection = trace._run.connection
             for (source,) in rule.only_with:
                 name, _, where = source.partition(" where ")
                 connection.execute("begin")
