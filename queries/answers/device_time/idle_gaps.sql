@@ -60,7 +60,7 @@ with recursive gap as (
         and ($step is null or idle_gap.step = $step)
         and ($phase is null or idle_gap.phase = $phase)
         and ($cause is null or idle_gap.cause = $cause)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        and in_module(model_op.path, $module)
 ),
 
 -- The longest gaps, with the launching thread of the work at the end.

@@ -197,11 +197,7 @@ inner join peak_moment
         = (peak_moment.rank, peak_moment.device_type, peak_moment.device)
 where
     ($phase is null or memory_group.phase = $phase)
-    and (
-        $module is null
-        or memory_group.module_path = $module
-        or starts_with(memory_group.module_path, $module || '.')
-    )
+    and in_module(memory_group.module_path, $module)
 order by
     memory_group.rank, memory_group.device_type = 'cpu', memory_group.device_type, memory_group.device,
     memory_group.bytes desc, memory_group.evidence, memory_group.phase nulls last, memory_group.module_path nulls last
