@@ -250,6 +250,57 @@ def test_purpose_of_a_call(macro: str, database: duckdb.DuckDBPyConnection) -> N
     assert found == {*CALLS[macro]}
 
 
+OPS = {
+    "is_value_read": ("aten::item", "aten::_local_scalar_dense"),
+    "is_slice_op": ("aten::select",),
+    "is_shape_op": ("aten::view",),
+    "is_data_movement": ("aten::view", "aten::copy_", "aten::empty_like"),
+    "is_matrix_product": ("aten::addmm", "aten::bmm"),
+    "is_batched_product": ("aten::bmm",),
+    "is_convolution_op": ("aten::conv2d", "aten::cudnn_convolution"),
+    "is_batch_norm_op": ("aten::batch_norm", "aten::cudnn_batch_norm"),
+    "is_weighted_op": ("aten::conv2d", "aten::addmm"),
+    "is_costly_op": ("aten::addmm", "aten::bmm"),
+    "is_random_op": ("aten::native_dropout", "aten::randn"),
+    "is_update_arithmetic": ("aten::add_", "aten::lerp"),
+    "is_norm_op": ("aten::linalg_vector_norm",),
+    "is_foreach_op": ("aten::_foreach_add_", "aten::_foreach_zero_"),
+    "is_list_op": ("aten::_foreach_add_", "aten::_foreach_zero_", "aten::_fused_adamw_"),
+    "is_fill_op": ("aten::zero_", "aten::_foreach_add_", "aten::_foreach_zero_"),
+    "is_copy_op": ("aten::copy_",),
+    "is_gradient_accumulation": ("torch::autograd::AccumulateGrad",),
+    "is_backward_of_op": ("AddmmBackward0", "autograd::engine::evaluate_function: SelectBackward0"),
+    "is_op_of_autograd": (
+        *("torch::autograd::AccumulateGrad", "torch::autograd::CopySlices"),
+        "autograd::engine::evaluate_function: SelectBackward0",
+    ),
+    "is_collective_op": ("c10d::broadcast_", "c10d::allreduce_", "record_param_comms", "nccl:recv 0<-1"),
+    "is_collective_or_wait_op": ("c10d::broadcast_", "c10d::allreduce_", "_c10d_functional::wait_tensor"),
+    "is_broadcast_op": ("c10d::broadcast_",),
+    "is_host_collective_mark": ("gloo:send", "mpi:all_reduce"),
+    "is_send_receive_mark": ("gloo:send", "nccl:recv 0<-1"),
+}
+
+
+@pytest.mark.parametrize("macro", OPS)
+def test_purpose_of_an_op(macro: str, database: duckdb.DuckDBPyConnection) -> None:
+    names = {*(name for names in OPS.values() for name in names), "aten::relu", "aten::sum", "ncclDevKernel_AllReduce"}
+    found = {name for name in names if database.execute(f"select {macro}(?)", [name]).fetchall() == [(True,)]}
+    assert found == {*OPS[macro]}
+
+
+def test_a_backward_node_of_a_slice_has_a_kind(database: duckdb.DuckDBPyConnection) -> None:
+    kinds = {
+        "autograd::engine::evaluate_function: SelectBackward0": "SelectBackward",
+        "torch::autograd::CopySlices": "CopySlices",
+        "SliceBackward1": "SliceBackward",
+        "IndexSelectBackward0": "",
+        "AddmmBackward0": "",
+    }
+    found = {name: database.execute("select slice_node_of(?)", [name]).fetchall() for name in kinds}
+    assert found == {name: [(kind,)] for name, kind in kinds.items()}
+
+
 def test_calls_that_block(database: duckdb.DuckDBPyConnection) -> None:
     calls = {
         "cuda_runtime": ["cudaStreamSynchronize", "cudaMemcpy", "hipFree", "cudaMemcpyAsync", "cuMemFree_v2"],

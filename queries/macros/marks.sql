@@ -21,6 +21,10 @@ starts_with(name, 'enumerate(DataLoader)#');
 create or replace macro is_engine_mark(name) as
 starts_with(name, 'autograd::engine::');
 
+-- Whether an op belongs to autograd itself: a node, or autograd's call of the node.
+create or replace macro is_op_of_autograd(name) as
+regexp_matches(name, '^(autograd|torch::autograd)::');
+
 -- Whether a span is work of torch.compile to trace or compile (torch/_dynamo/utils.py).
 create or replace macro is_compile_mark(name) as
 ends_with(name, '(dynamo_timed)');
@@ -44,3 +48,70 @@ regexp_matches(type, 'Loss|Criterion');
 -- Whether a kernel multiplies a matrix by a vector, or two vectors, for which tensor cores have no use.
 create or replace macro is_vector_product(name) as
 regexp_matches(name, 'gemv|dot_kernel');
+
+-- Whether an optimizer has an implementation on lists of tensors, `foreach` or `fused` (torch/optim).
+create or replace macro has_list_update(optimizer) as
+optimizer not in ('LBFGS', 'SparseAdam');
+
+-- Whether an optimizer has a fused implementation on the CPU (torch/optim, `fused`).
+create or replace macro has_fused_cpu_update(optimizer) as
+optimizer in ('Adam', 'AdamW', 'SGD', 'Adagrad');
+
+-- Whether an op is a gradient scaler's check for infinite gradients (torch/amp/grad_scaler.py).
+create or replace macro is_infinity_check(name) as
+name = 'aten::_amp_foreach_non_finite_check_and_unscale_';
+
+-- Whether an op is a gradient scaler's update of the scale (torch/amp/grad_scaler.py).
+create or replace macro is_scale_update(name) as
+name = 'aten::_amp_update_scale_';
+
+-- Whether an op is the autograd node that adds to the gradient of a parameter
+-- (torch/csrc/autograd/functions/accumulate_grad.h).
+create or replace macro is_gradient_accumulation(name) as
+name = 'torch::autograd::AccumulateGrad';
+
+-- Whether an event is the backward node of an op, or autograd's call of the node.
+create or replace macro is_backward_of_op(name) as
+regexp_matches(name, 'Backward\d*$');
+
+-- Backward node of a slice, also from autograd's call of the node: `CopySlices`, `SelectBackward`, `SliceBackward`;
+-- empty for other names (torch/csrc/autograd/functions/tensor.cpp).
+create or replace macro slice_node_of(name) as
+regexp_extract(
+    name,
+    '^(?:autograd::engine::evaluate_function: )?(?:torch::autograd::)?(CopySlices$|(?:Select|Slice)Backward)\d*$',
+    1
+);
+
+-- Whether an op is the call of a collective (torch/csrc/distributed/c10d).
+create or replace macro is_collective_op(name) as
+regexp_matches(name, '^(c10d::|nccl:|record_param_comms$)');
+
+-- Whether an op is the call of a collective, or the wait for one, in eager or compiled code.
+create or replace macro is_collective_or_wait_op(name) as
+regexp_matches(name, '^(c10d|_?c10d_functional)::');
+
+-- Whether an op broadcasts in place.
+create or replace macro is_broadcast_op(name) as
+regexp_matches(name, '^c10d::\w*broadcast_$');
+
+-- Whether a range is torch's mark around a collective that always runs on the CPU.
+create or replace macro is_host_collective_mark(name) as
+regexp_matches(name, '^(gloo|mpi):');
+
+-- Whether torch's mark around a collective shows a send or a receive.
+create or replace macro is_send_receive_mark(name) as
+regexp_matches(name, ':(send|recv)');
+
+-- Whether a python frame compiles code (torch/_dynamo/convert_frame.py).
+create or replace macro is_compile_frame(name) as
+regexp_matches(name, 'torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)$');
+
+-- Whether a python frame collects garbage, or empties PyTorch's cache of GPU memory.
+create or replace macro is_memory_release_frame(name) as
+regexp_matches(name, '^<built-in (method|function) collect of module|torch/\w+/memory\.py\(\d+\): empty_cache$');
+
+-- Whether an op or range is a part of DataParallel: copies of the model and the batch, and their backward nodes
+-- (torch/nn/parallel/_functions.py).
+create or replace macro is_data_parallel_op(name) as
+regexp_matches(name, '^(Broadcast|Scatter|Gather|ReduceAddCoalesced)(Backward)?$');

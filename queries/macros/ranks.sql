@@ -101,3 +101,28 @@ create or replace macro bucketed(gradients, lane, first_bytes, rest_bytes) as ta
         * exclude (lane_of_bucket, type_of_bucket, until_bytes, number, last_place),
         dense_rank() over (partition by lane_of_bucket order by last_place) - 1 as bucket
     from gradient_of_bucket;
+
+-- Collective of a name without separators, in lower case: of a kernel, an op or a mark. NULL for other names.
+create or replace macro collective_of_name(name) as
+case
+    when contains(name, 'allreduce') then 'allreduce'
+    when contains(name, 'reducescatter') then 'reducescatter'
+    when contains(name, 'allgather') then 'allgather'
+    when contains(name, 'alltoall') or contains(name, 'all2all') then 'alltoall'
+    when contains(name, 'broadcast') then 'broadcast'
+    when contains(name, 'barrier') then 'barrier'
+    when contains(name, 'scatter') then 'scatter'
+    when contains(name, 'gather') then 'gather'
+    when regexp_matches(name, '(^|kernel|coalesced)reduce') then 'reduce'
+    when contains(name, 'sendrecv') then 'sendrecv'
+    when contains(name, 'send') then 'send'
+    when contains(name, 'recv') then 'recv'
+end;
+
+-- Whether a process group exchanges tokens between experts, by its description in lower case.
+create or replace macro is_expert_group(description) as
+regexp_matches(description, '(^|[^a-z])(ep|moe)([^a-z]|$)|expert');
+
+-- Whether a process group splits tensors or sequences of a layer, by its description in lower case.
+create or replace macro is_tensor_group(description) as
+regexp_matches(description, '(^|[^a-z])(tp|sp|cp|tensor|sequence|context)([^a-z]|$)|tensor_model_parallel');

@@ -34,7 +34,7 @@ with node as (
         and label.step is not null
         and event.category = 'cpu_op'
         and not is_engine_mark(event.name)
-        and regexp_matches(event.name, '(Backward\d*|CopySlices)$')
+        and (is_backward_of_op(event.name) or ends_with(event.name, 'CopySlices'))
 ),
 
 -- Ops with the sequence number of the node they create, or of the next node.

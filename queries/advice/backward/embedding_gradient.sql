@@ -65,8 +65,10 @@ pass as (
     from op_of_step
     where
         op_of_step.phase in ('optimizer', 'zero_grad', 'clipping')
-        and regexp_matches(
-            op_of_step.name, '^aten::((add|sub|mul|div|addcmul|addcdiv|lerp|sqrt|zero|fill)_?|(linalg_vector_)?norm)$'
+        and (
+            is_update_arithmetic(op_of_step.name)
+            or is_norm_op(op_of_step.name)
+            or regexp_matches(op_of_step.name, '^aten::(sqrt|zero|fill)_?$')
         )
         and op_of_step.is_outermost
 ),

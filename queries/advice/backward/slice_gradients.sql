@@ -8,7 +8,7 @@
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads event, name_info, nesting, label, gpu_work
--- :only_with name_info where regexp_matches(name, 'CopySlices|(Select|Slice)Backward')
+-- :only_with name_info where slice_node_of(name) != ''
 -- :finding backward nodes of single slices that each pass a whole tensor, most of them {name}
 -- :remedy Collect the parts in a list and call torch.stack or torch.cat once, instead of writing into slices; take the
 --     parts with unbind, split or chunk, instead of indexing in a loop.
@@ -21,7 +21,7 @@ with slice_node as (
         nesting.start_ns,
         nesting.end_ns,
         label.module_id,
-        regexp_extract(event.name, '(CopySlices|SelectBackward|SliceBackward)') as name
+        slice_node_of(event.name) as name
     from name_info
     inner join event
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
@@ -30,10 +30,7 @@ with slice_node as (
     where
         event.rank = $rank
         and label.step = $step
-        and regexp_matches(
-            name_info.name,
-            '^(autograd::engine::evaluate_function: )?(torch::autograd::)?(CopySlices|(Select|Slice)Backward\d*)$'
-        )
+        and slice_node_of(name_info.name) != ''
     qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 ),
 

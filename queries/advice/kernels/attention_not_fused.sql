@@ -7,7 +7,7 @@
 -- al., "FlashAttention", NeurIPS 2022; PyTorch, torch.nn.functional.scaled_dot_product_attention.
 --
 -- :reads gpu_work
--- :only_with gpu_work where op in ('aten::_softmax', 'aten::_softmax_backward_data', 'aten::_masked_softmax')
+-- :only_with gpu_work where is_softmax_op(op)
 -- :finding kernels between the two products of attention that is not fused
 -- :remedy Call torch.nn.functional.scaled_dot_product_attention, which does all of it in one kernel (in Hugging Face
 --     models: attn_implementation="sdpa").
@@ -15,14 +15,9 @@ with kernel as (
     -- One row per kernel, with its role in attention: product, softmax or op on the scores.
     select
         *,
-        op in ('aten::bmm', 'aten::baddbmm') as is_product,
-        op in ('aten::_softmax', 'aten::_softmax_backward_data', 'aten::_masked_softmax') as is_softmax,
-        coalesce(op in (
-            'aten::add', 'aten::add_', 'aten::sub', 'aten::mul', 'aten::mul_', 'aten::div', 'aten::div_', 'aten::copy_',
-            'aten::masked_fill', 'aten::masked_fill_', 'aten::where', 'aten::fill_', 'aten::triu', 'aten::tril',
-            'aten::native_dropout', 'aten::native_dropout_backward', 'aten::bernoulli_', 'aten::eq',
-            'aten::clamp', 'aten::clamp_', 'aten::maximum', 'aten::max', 'aten::nan_to_num', 'aten::tanh'
-        ), false) as is_of_scores
+        is_batched_product(op) as is_product,
+        is_softmax_op(op) as is_softmax,
+        coalesce(is_op_on_scores(op), false) as is_of_scores
     from gpu_work
     where rank = $rank and step = $step and class = 'computation'
 ),

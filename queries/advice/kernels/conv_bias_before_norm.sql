@@ -17,7 +17,7 @@ with op as (
         nesting.parent_id,
         nesting.start_ns,
         nesting.end_ns,
-        regexp_matches(event.name, '^aten::(conv[123]d|\w*convolution)$') as is_convolution
+        is_convolution_op(event.name) as is_convolution
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where event.rank = $rank and event.category = 'cpu_op'
@@ -36,7 +36,7 @@ normed_convolution as (
     from convolution
     asof inner join op as following
         on convolution.track_id = following.track_id and convolution.end_ns <= following.start_ns
-    where regexp_matches(following.name, '^aten::(\w+_)?batch_norm')
+    where is_batch_norm_op(following.name)
 )
 
 select
@@ -55,5 +55,5 @@ where
     gpu_work.rank = $rank
     and gpu_work.step = $step
     and op.end_ns <= normed_convolution.end_ns
-    and (op.name = 'aten::add_' or regexp_matches(gpu_work.name, 'FwdBias|TensorBias'))
+    and (op.name = 'aten::add_' or is_bias_kernel(gpu_work.name))
 order by gpu_work.event_id

@@ -23,5 +23,5 @@ where
     rank = $rank
     and step = $step
     and not coalesce(is_compiled, false)
-    and regexp_matches(short_name, '^(elementwise \w*copy|CatArrayBatchedCopy|Memcpy DtoD|CopyDeviceToDevice)')
+    and is_move_on_device(short_name)
 order by event_id

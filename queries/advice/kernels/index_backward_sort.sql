@@ -6,14 +6,14 @@
 -- index_select and gather uses atomic additions instead, in IndexKernel.cu and ScatterGatherKernel.cu.
 --
 -- :reads gpu_work
--- :only_with gpu_work where phase = 'backward' and regexp_matches(name, '[sS]ort')
+-- :only_with gpu_work where phase = 'backward' and is_sort_kernel(name)
 -- :finding kernels of index and embedding gradients that sort first, in {name}
 -- :remedy Where an index picks whole rows, use torch.index_select or gather, whose gradients need no sorting. Sort or
 --     deduplicate the indices of embeddings once, while loading data.
 with kernel as (
     select
         *,
-        regexp_matches(name, '[sS]ort') as is_sort
+        is_sort_kernel(name) as is_sort
     from gpu_work
     where rank = $rank and step = $step and phase = 'backward' and op_id is not null
 ),

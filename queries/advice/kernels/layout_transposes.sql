@@ -24,5 +24,5 @@ where
     gpu_event.rank = $rank
     and label.step = $step
     and gpu_event.category = 'kernel'
-    and regexp_matches(gpu_event.name, 'nchwToNhwc|nhwcToNchw|batched_transpose')
+    and is_layout_kernel(gpu_event.name)
 order by gpu_event.event_id

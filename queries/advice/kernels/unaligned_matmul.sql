@@ -18,7 +18,7 @@ with product as (
         gpu_work.*,
         op.input_dims,
         op.input_strides,
-        if(gpu_work.op in ('aten::addmm', 'aten::baddbmm'), 1, 0) as first,
+        if(adds_first_argument(gpu_work.op), 1, 0) as first,
         if(gpu_work.precision = 'tf32', 4, 2) as item_bytes
     from gpu_work
     inner join op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id
@@ -27,7 +27,7 @@ with product as (
         and gpu_work.step = $step
         and gpu_work.unit = 'matrix'
         and gpu_work.precision in ('tf32', 'bf16', 'fp16')
-        and gpu_work.op in ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')
+        and is_matrix_product(gpu_work.op)
         and op.input_dims is not null
 ),
 

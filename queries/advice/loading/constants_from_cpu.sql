@@ -42,7 +42,7 @@ outermost_op as (
             and call.end_ns <= nesting.end_ns
             and call.depth > nesting.depth
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    where event.category = 'cpu_op' and event.name in ('aten::to', 'aten::_to_copy', 'aten::copy_')
+    where event.category = 'cpu_op' and is_copy_op(event.name)
     qualify row_number() over (partition by small_copy.event_id order by nesting.depth) = 1
 )
 

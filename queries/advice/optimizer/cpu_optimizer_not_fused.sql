@@ -88,7 +88,7 @@ left join longest_op on piece.name = longest_op.name
 where
     exists (
         select 1 from op
-        where regexp_matches(name, '^aten::(_foreach_\w+|(add|sub|mul|div|addcmul|addcdiv|lerp)_)$')
+        where is_list_op(name) or (is_update_arithmetic(name) and ends_with(name, '_'))
         having count(*) > 1
     )
     and not exists (select 1 from op where contains(name, '_fused_'))
@@ -97,6 +97,6 @@ where
         where
             rank = $rank
             and is_optimizer_mark(name)
-            and not regexp_matches(name, '#(Adam|AdamW|SGD|Adagrad)\.')
+            and not has_fused_cpu_update(optimizer_of_mark(name))
     )
 order by piece.event_id, piece.start_ns

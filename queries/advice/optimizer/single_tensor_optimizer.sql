@@ -22,15 +22,15 @@ single_tensor_kernel as (
     select kernel.*
     from kernel
     where
-        regexp_matches(op, '^aten::(add|sub|mul|div|addcmul|addcdiv|lerp|sqrt|copy)_?$')
-        and not exists (
-            select 1 from kernel as other
-            where regexp_matches(other.op, '_foreach_|_fused_|fused_adam|multi_tensor|Fused')
-        )
+        (is_update_arithmetic(op) or regexp_matches(op, '^aten::(sqrt|copy)_?$'))
+        and not exists (select 1 from kernel as other where is_update_of_list(other.op))
         -- LBFGS and SparseAdam have neither `foreach` nor `fused`.
         and not exists (
             select 1 from event
-            where event.rank = $rank and regexp_matches(event.name, '^Optimizer\.step#(LBFGS|SparseAdam)\.')
+            where
+                event.rank = $rank
+                and is_optimizer_mark(event.name)
+                and not has_list_update(optimizer_of_mark(event.name))
         )
     qualify count(*) over (partition by op) > 1
 ),

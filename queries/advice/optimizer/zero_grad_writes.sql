@@ -15,7 +15,7 @@ with zero_write as (
         rank = $rank
         and step = $step
         and phase = 'zero_grad'
-        and (op is null or regexp_matches(op, 'zero_|fill_|_foreach_'))
+        and (op is null or is_fill_op(op))
 )
 
 select

@@ -23,7 +23,5 @@ where
     event.rank = $rank
     and label.step = $step
     and event.category = 'python_function'
-    and regexp_matches(
-        event.name, '^<built-in (method|function) collect of module|torch/\w+/memory\.py\(\d+\): empty_cache$'
-    )
+    and is_memory_release_frame(event.name)
 order by event.event_id

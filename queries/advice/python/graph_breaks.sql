@@ -7,7 +7,7 @@
 -- to the next region takes no time. Source: PyTorch, "Working with Graph Breaks" (torch.compile programming model).
 --
 -- :reads name_info, event, nesting, step, user_frame
--- :only_with name_info where starts_with(name, 'Torch-Compiled Region')
+-- :only_with name_info where is_compiled_region(name)
 -- :finding breaks between graphs of compiled code, {name}
 -- :remedy Move the code that ends the graph out of the compiled function (print, logging, .item(), branches on values
 --     of tensors, functions of other libraries), or compile with fullgraph=True, which fails at the line and says why;

@@ -23,10 +23,7 @@ with compilation as (
         event.rank = $rank
         and label.step = $step
         and label.step > (select min(step.step) from step where step.rank = $rank)
-        and (
-            is_compile_mark(event.name)
-            or regexp_matches(event.name, 'torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)$')
-        )
+        and (is_compile_mark(event.name) or is_compile_frame(event.name))
     qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 )
 

@@ -21,7 +21,7 @@ with outer_op as (
         event.name,
         label.phase,
         label.module_id,
-        event.name in ('aten::item', 'aten::is_nonzero', 'aten::_local_scalar_dense') as is_read
+        is_value_read(event.name) as is_read
     from nesting
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join label on event.rank = label.rank and event.event_id = label.event_id

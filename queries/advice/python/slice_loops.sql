@@ -17,10 +17,7 @@ with op_of_step as (
         nesting.start_ns,
         nesting.end_ns,
         event.name,
-        case
-            when regexp_matches(event.name, '^aten::(select|slice|narrow)$')
-                then event.name || coalesce(op.concrete_inputs::varchar, '')
-        end as slice,
+        case when is_slice_op(event.name) then event.name || coalesce(op.concrete_inputs::varchar, '') end as slice,
         op.concrete_inputs is not null as has_inputs
     from nesting
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id

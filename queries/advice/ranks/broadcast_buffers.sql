@@ -32,12 +32,8 @@ op as (
         forward_call.event_id as forward_id,
         nesting.event_id,
         nesting.start_ns,
-        regexp_matches(event.name, '^c10d::\w*broadcast_$') as is_broadcast,
-        regexp_matches(
-            event.name,
-            '^(c10d::|nccl:|record_param_comms|aten::(cat|view|view_as|reshape|narrow|slice|as_strided|copy_|detach'
-            || '|empty\w*|alias|contiguous|flatten_dense_tensors|unflatten_dense_tensors|result_type|set_)$)'
-        ) as is_of_copies
+        is_broadcast_op(event.name) as is_broadcast,
+        is_collective_op(event.name) or is_data_movement(event.name) as is_of_copies
     from nesting
     asof inner join forward_call
         on nesting.track_id = forward_call.track_id and nesting.start_ns >= forward_call.start_ns

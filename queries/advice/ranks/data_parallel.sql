@@ -22,6 +22,6 @@ where
     event.rank = $rank
     and label.step = $step
     and event.category = 'cpu_op'
-    and regexp_matches(event.name, '^(Broadcast|Scatter|Gather|ReduceAddCoalesced)(Backward)?$')
+    and is_data_parallel_op(event.name)
     and (select count(distinct device) from gpu_op where rank = $rank) > 1
 order by event.event_id

@@ -18,7 +18,7 @@ with gradient as (
         event.rank = $rank
         and label.step = $step
         and event.category = 'cpu_op'
-        and event.name = 'torch::autograd::AccumulateGrad'
+        and is_gradient_accumulation(event.name)
 ),
 
 -- One row per collective of backward, ranked by duration.
@@ -48,7 +48,7 @@ op as (
     where
         nesting.rank = $rank
         and event.category = 'cpu_op'
-        and regexp_matches(event.name, '^(c10d::|nccl:|record_param_comms$)')
+        and is_collective_op(event.name)
 ),
 
 call as (

@@ -30,5 +30,5 @@ where
     and thread_wait.kind = 'other_ranks'
     and label_segment.step = $step
     -- `pipeline_bubble` covers sends and receives.
-    and not regexp_matches(event.name, ':(send|recv)')
+    and not is_send_receive_mark(event.name)
 order by thread_wait.event_id, thread_wait.start_ns

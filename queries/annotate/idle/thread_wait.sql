@@ -42,7 +42,7 @@ collective as (
     inner join nesting on event.event_id = nesting.event_id
     where
         event.category = 'user_annotation'
-        and regexp_matches(event.name, '^(gloo|mpi|ucc):')
+        and (is_host_collective_mark(event.name) or starts_with(event.name, 'ucc:'))
         and nesting.end_ns > nesting.start_ns
 ),
 
@@ -125,7 +125,7 @@ idle_stretch as (
     where
         cpu_span.event_id is null
         or (cpu_span.category = 'user_annotation' and not is_loader_mark(event.name))
-        or (cpu_span.is_op and regexp_matches(event.name, '^(c10d|_?c10d_functional)::'))
+        or (cpu_span.is_op and is_collective_or_wait_op(event.name))
         or (cpu_span.category = 'python_function' and is_waiting_frame(event.name))
         or (cpu_span.category = 'os_call' and is_waiting_call(event.name))
 ),

@@ -5,7 +5,7 @@
 -- spelling: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, scatter, barrier, send, recv.
 --
 -- :reads event, name_info, launch, nesting, collective, op, label, model_op, rank_info, nccl_call
--- :only_with name_info where class = 'communication' or regexp_matches(name, '^(gloo|mpi):')
+-- :only_with name_info where class = 'communication' or is_host_collective_mark(name)
 -- :column event_id BIGINT     the kernel or span
 -- :column on_gpu BOOLEAN      true for a kernel
 -- :column name VARCHAR        allreduce, allgather, … in one spelling; NULL if unknown
@@ -71,7 +71,7 @@ collective_run as (
         event_id as annotation_id,
         name as annotation
     from torch_annotation
-    where regexp_matches(name, '^(gloo|mpi):') and end_ns > start_ns
+    where is_host_collective_mark(name) and end_ns > start_ns
 ),
 
 described_run as (
@@ -113,20 +113,7 @@ named_run as (
 spelled_run as (
     select
         *,
-        case
-            when contains(plain, 'allreduce') then 'allreduce'
-            when contains(plain, 'reducescatter') then 'reducescatter'
-            when contains(plain, 'allgather') then 'allgather'
-            when contains(plain, 'alltoall') or contains(plain, 'all2all') then 'alltoall'
-            when contains(plain, 'broadcast') then 'broadcast'
-            when contains(plain, 'barrier') then 'barrier'
-            when contains(plain, 'scatter') then 'scatter'
-            when contains(plain, 'gather') then 'gather'
-            when regexp_matches(plain, '(^|kernel|coalesced)reduce') then 'reduce'
-            when contains(plain, 'sendrecv') then 'sendrecv'
-            when contains(plain, 'send') then 'send'
-            when contains(plain, 'recv') then 'recv'
-        end as kind
+        collective_of_name(plain) as kind
     from named_run
 )
 

@@ -73,13 +73,11 @@ own_op as (
     where
         event.category = 'cpu_op'
         and contains(event.name, '::')
-        and not regexp_matches(event.name, '^(autograd|torch::autograd)::')
+        and not is_op_of_autograd(event.name)
         and is_asked($rank, event.rank)
         and around.op_id is null
         -- views of a tensor
-        and not regexp_matches(
-            event.name, '^aten::(view|reshape|flatten|transpose|permute|t|unsqueeze|squeeze|detach)$'
-        )
+        and not is_shape_op(event.name)
     window of_track as (partition by event.rank, nesting.track_id order by nesting.start_ns, event.event_id)
 ),
 
@@ -110,12 +108,9 @@ schemed_map as (
     select
         *,
         case
-            when made_by like 'aten::max_pool%' and place_from_end = 1 then 'pool_map'
-            when regexp_matches(made_by, '^aten::relu_?$') and used_by like 'aten::max_pool%' then 'binarize'
-            when
-                regexp_matches(made_by, '^aten::(relu_?|max_pool.*)$')
-                and regexp_matches(used_by, '^aten::(conv|_?convolution|linear|addmm|mm$)')
-                then 'sparse'
+            when is_max_pool_op(made_by) and place_from_end = 1 then 'pool_map'
+            when is_relu_op(made_by) and is_max_pool_op(used_by) then 'binarize'
+            when (is_relu_op(made_by) or is_max_pool_op(made_by)) and is_weighted_op(used_by) then 'sparse'
             else 'half'
         end as scheme
     from saved_map

@@ -121,10 +121,8 @@ module_kind as (
     select
         annotated_event.rank,
         module_ancestor.ancestor_id as module_id,
-        bool_or(regexp_matches(annotated_event.name, '^aten::(addmm|mm|bmm|baddbmm|convolution|_?scaled_dot_product)'))
-            as has_matrix_op,
-        bool_or(regexp_matches(annotated_event.name, '^aten::(native_dropout|bernoulli|rand|normal|_fused_dropout)'))
-            as is_random
+        bool_or(is_costly_op(annotated_event.name)) as has_matrix_op,
+        bool_or(is_random_op(annotated_event.name)) as is_random
     from annotated_event
     inner join module_ancestor
         on annotated_event.rank = module_ancestor.rank and annotated_event.module_id = module_ancestor.module_id

@@ -10,7 +10,7 @@
 with scaling_rank as (
     -- Ranks with a scaler.
     select rank from name_info
-    where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
+    where is_infinity_check(name)
 ),
 
 -- one row per check, or per mark that ends the reading
@@ -21,16 +21,15 @@ mark as (
         event.event_id,
         nesting.track_id,
         nesting.start_ns,
-        name_info.name = 'aten::_amp_foreach_non_finite_check_and_unscale_' as is_check
+        is_infinity_check(name_info.name) as is_check
     from event
     inner join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where
         event.rank in (select scaling_rank.rank from scaling_rank)
-        and regexp_matches(
-            name_info.name,
-            '^(aten::_amp_foreach_non_finite_check_and_unscale_|aten::_amp_update_scale_|Optimizer\.step#.*)$'
+        and (
+            is_infinity_check(name_info.name) or is_scale_update(name_info.name) or is_optimizer_mark(name_info.name)
         )
 ),
 
@@ -64,7 +63,7 @@ reading as (
             and op.track_id = reading_span.track_id
             and op.start_ns >= reading_span.start_ns
     where
-        event.name in ('aten::item', 'aten::_local_scalar_dense')
+        is_value_read(event.name)
         and gpu_wait.kind in ('copy', 'sync')
         and (reading_span.end_ns is null or op.start_ns < reading_span.end_ns)
 ),

@@ -52,11 +52,11 @@ select
     step,
     phase,
     case
-        when name = 'alltoall' or regexp_matches(description, '(^|[^a-z])(ep|moe)([^a-z]|$)|expert') then 'exchange'
+        when name = 'alltoall' or is_expert_group(description) then 'exchange'
         when name = 'sendrecv' and has_exchange then 'exchange'
         when name in ('send', 'recv', 'sendrecv') then 'stages'
         when
-            regexp_matches(description, '(^|[^a-z])(tp|sp|cp|tensor|sequence|context)([^a-z]|$)|tensor_model_parallel')
+            is_tensor_group(description)
             or (reduces and reduces_in_forward)
             then 'activations'
         when reduces and has_backward and coalesce(phase, 'other') not in ('forward', 'loss', 'load_data')

@@ -37,7 +37,7 @@ with accumulation_node as (
     left join label on event.rank = label.rank and event.event_id = label.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join op on event.rank = op.rank and event.event_id = op.event_id
-    where event.name = 'torch::autograd::AccumulateGrad'
+    where is_gradient_accumulation(event.name)
 ),
 
 forward_span as (

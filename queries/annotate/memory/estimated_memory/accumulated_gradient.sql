@@ -44,7 +44,7 @@ accumulation_node as (
         try_cast(json_extract(op.input_dims, '$[0]') as bigint[]) as sizes,
         element_type.bytes as item_bytes
     from nesting
-    inner join event on nesting.event_id = event.event_id and event.name = 'torch::autograd::AccumulateGrad'
+    inner join event on nesting.event_id = event.event_id and is_gradient_accumulation(event.name)
     inner join op on nesting.event_id = op.event_id
     inner join (select name, bytes_of_dtype(name) as bytes from dtypes) as element_type
         on json_extract_string(op.input_types, '$[0]') = element_type.name

@@ -19,7 +19,7 @@ with node_call as (
         event.name
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    where event.category = 'cpu_op' and regexp_matches(event.name, '(Backward\d*|AccumulateGrad)$')
+    where event.category = 'cpu_op' and (is_backward_of_op(event.name) or ends_with(event.name, 'AccumulateGrad'))
 ),
 
 -- All-reduces launched right after a gradient accumulation, so not by the backward of a layer.

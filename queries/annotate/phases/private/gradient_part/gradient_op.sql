@@ -111,7 +111,7 @@ op_or_mark as (
         late_op.chapter,
         coalesce(name_class.gradient, 'other') as kind,
         coalesce(name_class.sign = 'update', false) as is_update,
-        coalesce(contains(name_class.name, '_foreach_'), false) as is_list
+        coalesce(is_foreach_op(name_class.name), false) as is_list
     from late_op
     left join name_class on late_op.class_id = name_class.class_id
     left join name_class as previous_class on late_op.previous_class_id = previous_class.class_id

@@ -17,7 +17,7 @@ with turn_gradients as (
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
     asof inner join phase_timeline on cpu_span.start_ns >= phase_timeline.start_ns
-    where name_class.name = 'torch::autograd::AccumulateGrad'
+    where is_gradient_accumulation(name_class.name)
     group by phase_timeline.step_start_ns, phase_timeline.turn
 ),
 
@@ -54,7 +54,8 @@ update_name as (
     group by gap_sign.step_start_ns, gap_sign.stretch, gap_sign.class_id
     having
         count(*) >= greatest(2, any_value(turn_gradients.gradients) / 4)
-        or regexp_matches(any_value(name_class.name), '::_(foreach|fused|amp)_')
+        or is_list_op(any_value(name_class.name))
+        or contains(any_value(name_class.name), '::_amp_')
 ),
 
 numbered_update as (
@@ -151,7 +152,7 @@ side_update as (
         -- cannot be averages.
         not coalesce(longest_pause.parts_sides, false)
         or (optimizer_update.start_ns < longest_pause.pause_end_ns) = longest_pause.is_first_side
-        or regexp_matches(name_class.name, '::_(foreach|fused)_')
+        or is_list_op(name_class.name)
         and (
             optimizer_update.start_ns < longest_pause.pause_end_ns
             or not regexp_matches(name_class.name, '::_foreach_(mul|add|lerp|copy)_$')
