@@ -133,7 +133,8 @@ def report(
     times = phase_times(trace, chosen) if is_run else []
     sentence, symptom = first_sentence(trace, chosen, bound, optimizer, ops, balance, actions, loop, times)
     other_slowest = ops if says_again(slowest, symptom) else slowest
-    modules = next((section.rows for section in sections if section is not None and section.name == "modules"), None)
+    frames = {section.name: section.rows for section in sections if section is not None}
+    modules = frames.get("module_types", frames.get("modules"))
     caveats = caveat_sentences(trace, chosen, info, loop, bound.evidence, use.filter(scope="run"), unprofiled)
     name = safe(info["file"])
     about = facts(trace, info, steps, has_gpu, loop)

@@ -115,7 +115,7 @@ class Screen:
     chips: Sequence[Chip]
     parts: Sequence[Part]
     whole: str
-    """A sentence naming the whole of the shares."""
+    """The whole of the shares, before the legend."""
     hot: str
     """The state in the accent colour: the limit of the step. Empty without a single limit."""
     changes: Sequence[Change]
@@ -147,7 +147,7 @@ def first_screen(
     return Screen(
         chips=list(_chips(trace, info, loop, unprofiled, caveats)),
         parts=_of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom),
-        whole="Shares of the time in which the GPU was observed." if times else "Shares of a mean step.",
+        whole="Of all observed time:" if times else "Of a mean step:",
         hot=hot,
         changes=_changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"])),
         kinds=kinds,

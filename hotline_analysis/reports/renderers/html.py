@@ -29,6 +29,7 @@ _EVIDENCE_ROWS = 50
 _MEAN = re.compile(r"(?<= of )[\d.,]+ \w+")
 _NUMBER = re.compile(r"\d[\d.,]*")
 _STRIP = 600  # maximum number of steps distinguishable on a screen
+_BEHIND = 1.25  # the picture shows that much more than a step if the GPU is visibly behind the CPU
 _WORKS = ("computation", "communication", "memory")
 _STEP_SCRIPTS = ("step_data.js", "step_draw.js", "step_input.js")
 _START_STEP = (
@@ -197,6 +198,7 @@ def _more(report: Content) -> list[str]:
 def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
     """The selectable steps: one per kind, the kind with the largest share of time first."""
     kinds = {kind.step: kind for kind in screen.kinds}
+    lengths = {step: length_ns for step, length_ns, _ in screen.lengths}
     views = []
     for at, each in enumerate((timeline, *timeline.others)):
         kind = kinds.get(each.step) if each.step is not None else None
@@ -214,15 +216,19 @@ def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
             tab = f"{kind.count:,} × {duration(kind.mean_ns)} · {kind.name} · {kind.loop_pct:.0f} % of the time"
         elif len(screen.lengths) > 1:
             tab += f", typical of {len(screen.lengths):,} counted steps"
+        picture = each.picture()
+        about = [f"typical of “{kind.name}”"] if kind is not None and named else []
+        if each.step in lengths and picture["span"] > _BEHIND * lengths[each.step]:
+            about.append(f"drawn over {duration(picture['span'])}: the GPU does the step's work after the CPU")
         views.append(
             {
-                **each.picture(),
+                **picture,
                 "tree": at,
                 "step": each.step,
                 "kind": kind.number if kind is not None else None,
                 "tab": tab,
                 "said": said,
-                "about": f"typical of “{kind.name}”" if kind is not None and named else "",
+                "about": " · ".join(about),
                 "share": kind.loop_pct if kind is not None else 100.0,
                 "spans": spans,
             }

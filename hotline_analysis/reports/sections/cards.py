@@ -99,14 +99,18 @@ def _optimizer(finding: Finding) -> Card:
 
 
 def _slowest_module(modules: pl.DataFrame | None) -> list[Card]:
+    """The type of modules with most own time: a model has many equal layers, each with a small part of the time."""
     if modules is None or modules.is_empty():
         return []
     row = modules.row(0, named=True)
     device = "gpu" if row["gpu_self_ns"] else "cpu"
     if not row[f"{device}_self_ns"]:
         return []
-    note = f"{duration(row[f'{device}_self_ns'])} on the {device.upper()}"
-    return [Card("Slowest module?", shorten(safe(row["module"]), _LONGEST), note)]
+    share = f"{whole_percent(row[f'{device}_self_pct'])} of the modules' {device.upper()} time"
+    name = shorten(safe(row["module"] if "module" in row else row["type"]), _LONGEST)
+    if row["module_count"] == 1:
+        return [Card("Slowest module?", name, share)]
+    return [Card("Slowest modules?", f"{name} × {row['module_count']:,}", share)]
 
 
 def _slowest(finding: Finding) -> Card:

@@ -51,7 +51,6 @@ _LOADING: Mapping[str, str] = {
 }
 """The reason for a GPU waiting for data, by the rule with the finding."""
 _SPENT: Mapping[str, str] = {
-    "communication": "communication between GPUs",
     "other_stage": "another pipeline stage",
     "copying": "copies on the GPU",
     "queued": "other work on the GPU",
@@ -188,6 +187,8 @@ def _symptom(
         return Symptom(text, cause, share, limit)
     if limit == "unknown":
         return Symptom(f"For {whole_percent(share)} of the time, the cause of the wait is not in the trace.", "", share)
+    if limit == "communication":
+        return _communicating(trace, rank, balance)
     if limit in _SPENT and limit not in _BECAUSE:
         text = f"Steps wait for {_SPENT[limit]} for {whole_percent(share)} of the time."
         return Symptom(text, _SPENT[limit], share, limit)
@@ -271,6 +272,18 @@ def _computing(bound: Finding, ops: Finding, balance: Finding) -> Symptom:
         return Symptom(f"{text}.", verb, busy, "computing")
     cause = f"{'most of it' if part >= _HALF_PCT else 'the largest part'} in {op_name(ops.answer)}"
     return Symptom(f"{text}, {cause}.", cause, busy, "computing")
+
+
+def _communicating(trace: Trace, rank: int, balance: Finding) -> Symptom:
+    """The symptom of a GPU that communicates: the time without computing beside it, as in the legend."""
+    use = trace.query("device_use", rank=rank).filter(scope="run").row(0, named=True)
+    share = 100 * use["communication_ns"] / (use["gpu_busy_ns"] + use["gpu_idle_ns"])
+    subject, verb = (
+        ("The GPU", "communicates") if balance.answer in ("no-gpu", "one-gpu") else ("The GPUs", "communicate")
+    )
+    cause = f"only {verb}"
+    text = f"{subject} {cause} for {whole_percent(share)} of the time."
+    return Symptom(text, cause, share, "communication")
 
 
 def op_name(name: str) -> str:
