@@ -40,5 +40,9 @@ def test_everything_is_shown_without_ipywidgets() -> None:
     assert "rank" in trace
     assert "H100 80GB" in report
     assert "Is the GPU or the CPU the bottleneck?" in report
+    # The picture of the step is a static drawing.
+    assert report.count("<svg") == 1
+    assert "typical of 3 steps" in report
+    assert "<script" not in report
     assert "<svg" in chart
     assert "hl-slice" in timeline

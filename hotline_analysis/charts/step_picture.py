@@ -17,14 +17,10 @@ _PARTS = 1000  # shares are whole thousandths of a stretch
 def picture(trace: Trace, rank: int, detail: pl.DataFrame) -> dict[str, Any]:
     """Bars and idle stretches for the time span of a tree. Times are in nanoseconds from the start of the span.
 
-    A bar is a state of the main thread or of a device: for each of `bins` stretches, the share of time in the state, in
-    thousandths. `idle` lists the longest stretches of idle time: device, start, duration and the index of the cause in
-    `causes`. `late` has the rank that the others wait for, and its own bars of the same time; None without such a rank.
+    `idle` lists the longest stretches of idle time: device, start, duration and the index of the cause in `causes`.
     """
     begin: int = detail["start_ns"].min() or 0  # type: ignore[assignment]
     end: int = detail["end_ns"].max() or begin  # type: ignore[assignment]
-    width = max(1, -(-(end - begin) // _BINS))
-    bars = _bars(trace, rank, begin, end, width)
     idle = (
         trace.of(rank)
         .sql(
@@ -43,13 +39,25 @@ def picture(trace: Trace, rank: int, detail: pl.DataFrame) -> dict[str, Any]:
     causes = idle["cause"].unique().sort().to_list()
     numbers = {cause: number for number, cause in enumerate(causes)}
     return {
+        **bars(trace, rank, begin, end),
+        "causes": causes,
+        "idle": [[device, at, dur, numbers[cause]] for device, at, dur, cause in idle.iter_rows()],
+    }
+
+
+def bars(trace: Trace, rank: int, begin: int, end: int) -> dict[str, Any]:
+    """Bars of a time: each is a state of the main thread or of a device.
+
+    A bar has the share of time in the state for each of `bins` stretches of `width` nanoseconds, in thousandths. `late`
+    has the rank that the others wait for, and its own bars of the same time; None without such a rank.
+    """
+    width = max(1, -(-(end - begin) // _BINS))
+    return {
         "span": end - begin,
         "bins": _BINS,
         "width": width,
-        "bars": bars,
+        "bars": _bars(trace, rank, begin, end, width),
         "late": _late(trace, rank, begin, end, width),
-        "causes": causes,
-        "idle": [[device, at, dur, numbers[cause]] for device, at, dur, cause in idle.iter_rows()],
     }
 
 

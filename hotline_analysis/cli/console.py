@@ -100,6 +100,15 @@ def colored() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
+def has_blocks() -> bool:
+    """Return whether the encoding of standard output has the block characters of a picture."""
+    try:
+        "▁█░→".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def width() -> int:
     """Return the columns that a line may have: those of the terminal or of COLUMNS; 80 in a pipe."""
     known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()

@@ -193,7 +193,9 @@ def _screen(result: Report, more: str, output: Path | None = None) -> str:
 
     if output is not None:
         return result.to_screen(more=more)
-    return result.to_screen(width=console.width(), color=console.colored(), more=more)
+    return result.to_screen(
+        width=console.width(), color=console.colored(), more=more, ascii_only=not console.has_blocks()
+    )
 
 
 def _write_report(

@@ -26,15 +26,18 @@ class Report(Content):
         """All sections as text for a terminal of `width` columns (default 110), with ANSI colours if `color`."""
         return text.render(self, width=width or 110, color=color)
 
-    def to_screen(self, width: int | None = None, color: bool = False, more: str = _MORE) -> str:
-        """The first screen as text: the first sentence, the answers and the recommended changes.
+    def to_screen(
+        self, width: int | None = None, color: bool = False, more: str = _MORE, ascii_only: bool = False
+    ) -> str:
+        """The first screen as text: the first sentence, the answers, a picture of the step, and recommended changes.
 
+        With `ascii_only`, the picture and all signs are ASCII, and only names from the trace may have other characters.
         The text has at most 45 lines for a `width` of at least 60 columns (default 100). The last line lists the
         commands in `more`, which show more. A comparison or a report on a part of a run is short and shown in full.
         """
         if self.sentence is None:
             return self.to_text(width, color)
-        return screen.render(self, width=width or 100, color=color, more=more)
+        return screen.render(self, width=width or 100, color=color, more=more, ascii_only=ascii_only)
 
     def to_markdown(self) -> str:
         """GitHub-flavoured Markdown. Names from the trace are escaped."""

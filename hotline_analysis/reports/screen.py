@@ -13,15 +13,18 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers import generated as answers
+from hotline_analysis.answers.detail import median_step
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import StepLoop
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice, found_rows
 from hotline_analysis.reports.content import Action, PhaseTime
+from hotline_analysis.reports.picture import Picture, step_picture
 from hotline_analysis.reports.sections.sentence import Symptom, limit_of
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import readable_unit, safe, shorten, shorten_place
+from hotline_analysis.text.formats import duration, readable_unit, safe, shorten, shorten_place
 from hotline_analysis.vocabulary import USE_CAUSES, idle_title
 
+_APART = 0.1  # explain a difference of at least this share between a step and its marks
 _APART_PCT = 1.0  # as in the sentence: bounds of a share closer than this are shown as one number
 _PLACE = 52  # maximum length of a place on a card, in characters
 _PLACES = 1500  # distinguishable ticks on a screen; closer neighbours are merged
@@ -42,6 +45,15 @@ ON_THREAD: Mapping[str, str] = {
 }
 _ON_THREAD = ("load_data", "sync", "other_ranks", "other_thread", "profiler")
 """Limits shown in the timeline's CPU row as a separate phase or wait."""
+_ON_DEVICES = (
+    "select min(start_ns), max(end_ns) from (select start_ns, end_ns from gpu_busy where rank = $rank"
+    " union all select start_ns, end_ns from idle_part where rank = $rank)"
+)
+_ANYWHERE = (
+    "select min(start_ns), max(end_ns) from (select start_ns, end_ns from gpu_busy where rank = $rank"
+    " union all select start_ns, end_ns from idle_part where rank = $rank"
+    " union all select start_ns, end_ns from phase_span where rank = $rank and is_main)"
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,8 @@ class Screen:
     kinds: Sequence[Kind] = field(default_factory=tuple)
     lengths: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
     """Counted steps in order: number, length without the profiler's own work, and kind."""
+    picture: Picture | None = None
+    """The picture of the step for text and notebooks; None if the trace has no time to show."""
 
 
 def first_screen(
@@ -139,19 +153,65 @@ def first_screen(
     caveats: int,
 ) -> Screen:
     """The first screen of the report on a rank."""
-    lengths = trace.query("step_lengths", rank=rank).filter(pl.col("kind").is_not_null()).sort("start_ns")
+    steps = trace.query("step_lengths", rank=rank)
+    lengths = steps.filter(pl.col("kind").is_not_null()).sort("start_ns")
     kinds = _kinds(trace, rank, loop)
     limit = _limit(bound, symptom, actions)
-    times = {} if bound.answer == "no-gpu" else _device_times(trace, rank)
+    observed = _observed(trace, rank, _ON_DEVICES)
+    times = {} if bound.answer == "no-gpu" or observed is None else _device_times(trace, rank, *observed)
     hot = _STATES.get(limit, limit) if times or limit in (*_ON_THREAD, "optimizer") else ""
+    parts = _of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom)
+    changes = _changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"]))
     return Screen(
         chips=list(_chips(trace, info, loop, unprofiled, caveats)),
-        parts=_of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom),
+        parts=parts,
         whole="Of all observed time:" if times else "Of a mean step:",
         hot=hot,
-        changes=_changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"])),
+        changes=changes,
         kinds=kinds,
         lengths=lengths.select("step", pl.col("length_ns") - pl.col("profiler_ns"), "kind").rows(),
+        picture=None if bound.answer == "no-run" else _picture(trace, rank, steps, kinds, hot, changes, parts),
+    )
+
+
+def _picture(
+    trace: Trace,
+    rank: int,
+    steps: pl.DataFrame,
+    kinds: Sequence[Kind],
+    hot: str,
+    changes: Sequence[Change],
+    parts: Sequence[Part],
+) -> Picture | None:
+    """The picture of the step that a page shows first: typical of the kind with the largest share of the time."""
+    kind = max(kinds, key=lambda each: each.loop_pct, default=None)
+    step = kind.step if kind is not None else median_step(trace, rank)
+    counted = steps.filter(pl.col("kind").is_not_null()).height
+    about = f", typical of {counted:,} steps" if counted > 1 else ""
+    if kind is not None and len(kinds) > 1:
+        about = f", typical of “{kind.name}”"
+    row = next(steps.filter(step=step).iter_rows(named=True), None) if step is not None else None
+    if row is None or row["evidence"] == "whole_trace":
+        observed = _observed(trace, rank, _ANYWHERE)
+        title = f"The whole recording, {{}}{about}"
+    else:
+        observed = row["start_ns"], row["end_ns"]
+        # The length of a step from work to work is not that between its marks if its first work is not its own.
+        apart = abs(row["length_ns"] - (row["end_ns"] - row["start_ns"])) > _APART * row["length_ns"]
+        title = f"Step {step}, {{}} between marks{about}" if apart else f"Step {step} of {{}}{about}"
+    if observed is None:
+        return None
+    first = changes[0] if changes else None
+    named = next((part.words for part in parts if part.state == "place"), "")
+    return step_picture(
+        trace,
+        rank,
+        title=title.format(duration(observed[1] - observed[0])),
+        begin_ns=observed[0],
+        end_ns=observed[1],
+        hot=hot,
+        spans=first.spans.get(-1 if step is None else step, ()) if first is not None else (),
+        cause=named or (f"1. {first.action.title}" if first is not None else ""),
     )
 
 
@@ -166,19 +226,14 @@ def _limit(bound: Finding, symptom: Symptom, actions: Sequence[Action]) -> str:
     return limit_of(bound, shares, actions)
 
 
-def _device_times(trace: Trace, rank: int) -> dict[str, int]:
+def _observed(trace: Trace, rank: int, statement: str) -> tuple[int, int] | None:
+    """Start and end of the time in which anything was observed; None without such a time."""
+    begin, end = trace.of(rank).sql(statement, rank=rank).row(0)
+    return None if begin is None or end is None else (begin, end)
+
+
+def _device_times(trace: Trace, rank: int, begin: int, end: int) -> dict[str, int]:
     """The devices' observed time by state. The times agree with `device_use` for the run."""
-    begin, end = (
-        trace.of(rank)
-        .sql(
-            "select min(start_ns), max(end_ns) from (select start_ns, end_ns from gpu_busy where rank = $rank"
-            " union all select start_ns, end_ns from idle_part where rank = $rank)",
-            rank=rank,
-        )
-        .row(0)
-    )
-    if begin is None:
-        return {}
     rows = trace.query("step_bars", rank=rank, start_ns=begin, end_ns=end).filter(pl.col("device").is_not_null())
     return dict(rows.group_by("state").agg(pl.col("time_ns").sum()).sort("time_ns", "state", descending=True).rows())
 

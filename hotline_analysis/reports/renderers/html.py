@@ -18,6 +18,8 @@ from hotline_analysis.charts.multi_scale import START, Timeline
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import PHASES
 from hotline_analysis.reports.content import Card, Field, Section, cell
+from hotline_analysis.reports.renderers.drawing import draw
+from hotline_analysis.reports.renderers.strips import share_line
 from hotline_analysis.reports.screen import ON_DEVICE, ON_THREAD, Change, Part, Screen
 from hotline_analysis.reports.whole import Content
 from hotline_analysis.text.formats import TIME_UNITS, duration, percent, shared_path, shorten
@@ -253,7 +255,7 @@ def _screen_data(screen: Screen, views: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def fragment(report: Content) -> str:
-    """The report as a part of a notebook: answers, advice and tables, without scripts."""
+    """The report as a part of a notebook: answers, a picture of the step, advice and tables, without scripts."""
     lists = (
         ("What to do", report.advice),
         ("Before you believe it", report.caveats),
@@ -261,7 +263,19 @@ def fragment(report: Content) -> str:
         ("Warnings", report.warnings),
     )
     tables = [(section.title, _table(section)) for section in report.sections]
-    return str(fill("notebook_report.html", report=report, lists=lists, tables=tables))
+    shares = share_line(report.screen.parts) if report.screen is not None else ""
+    drawn = report.screen.picture if report.screen is not None else None
+    return str(
+        fill(
+            "notebook_report.html",
+            report=report,
+            lists=lists,
+            tables=tables,
+            title=drawn.title if drawn is not None else "",
+            picture=draw(drawn, shares) if drawn is not None else None,
+            shares=shares,
+        )
+    )
 
 
 def _contents(report: Content, timeline: Timeline | None) -> Iterator[tuple[str, str]]:
@@ -295,14 +309,14 @@ def _part(section: Section, timeline: Timeline | None) -> _Part:
 def _chart(section: Section, timeline: Timeline | None) -> Markup | None:
     if not section.chart or section.rows.height < 2:
         return None
-    draw = getattr(charts, section.chart)
+    chart = getattr(charts, section.chart)
     rows = section.rows
     if timeline is not None and "largest_id" in rows.columns:
         # A click leads to the row's largest event.
         nodes = [None if event is None else timeline.position_of(event) for event in rows["largest_id"]]
         rows = rows.with_columns(link=pl.Series([link_to_node(node) for node in nodes], dtype=pl.String))
     # The table below has the same texts as the chart, so the title is a sufficient text alternative.
-    return to_picture(draw(rows))
+    return to_picture(chart(rows))
 
 
 def _table(section: Section) -> Table:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from rich.style import Style
 
 from hotline_analysis.reports.content import Action, Section
+from hotline_analysis.reports.picture import CAUSE
+from hotline_analysis.reports.renderers.strips import Strip, share_line, strips, to_ascii
 from hotline_analysis.reports.sections.sentence import NO_CHANGE
 from hotline_analysis.reports.whole import Content
 from hotline_analysis.text.formats import (
@@ -29,8 +32,18 @@ _BAR = 20
 _LONGEST_NAME = 36  # maximum length of a place next to a source line
 _READABLE = 12  # minimum width of a recognisable name
 _GAP = 2  # between columns
+_INDENT_OF_CODE = 4
+_OPEN = ("(", ",")  # ends of a line whose statement goes on
 _APART = 0.1  # explain a difference of at least this share between a step and its marks
 _BOLD, _TITLE, _DIM, _WARNING = (Style.parse(each) for each in ("bold", "bold cyan", "dim", "yellow"))
+_HOT = Style.parse("bold magenta")
+_STATES = {
+    state: Style.parse(color)
+    for state, color in (
+        *(("load_data", "yellow"), ("forward", "blue"), ("zero_grad", "cyan"), ("backward", "red")),
+        *(("clipping", "bright_yellow"), ("optimizer", "green"), (CAUSE, "bold magenta")),
+    )
+}
 _KINDS_OF_PLACES = ("function", "region", "module", "likely", "without a name")  # phases have a separate table
 
 
@@ -38,39 +51,55 @@ _KINDS_OF_PLACES = ("function", "region", "module", "likely", "without a name") 
 class _Line:
     text: str
     style: Style | None = None
+    runs: Sequence[tuple[str, Style | None]] = ()
+    """The parts of the text with their own styles."""
 
 
 @dataclass(frozen=True)
 class _Detail:
-    """The amount of detail, reduced if the screen would be too long."""
+    """The amount of detail, reduced if the screen would be too long.
+
+    The picture shows the phases, so the table of phases goes before the code.
+    """
 
     actions: int
     code: int
     phases: int
     places: int
     notes: int
+    gpus: int
 
 
 _DETAILS = (
-    _Detail(3, 2, _PHASES, _PLACES, 2),
-    _Detail(3, 1, 5, _PLACES, 1),
-    _Detail(3, 0, 4, _PLACES, 1),
-    _Detail(2, 0, 3, _TWO, 0),
+    _Detail(3, 2, _PHASES, _PLACES, 2, 4),
+    _Detail(3, 2, 5, _PLACES, 1, 4),
+    _Detail(3, 1, 4, _PLACES, 1, 2),
+    _Detail(3, 1, 3, _TWO, 1, 2),
+    _Detail(3, 1, 0, _TWO, 1, 2),
+    _Detail(3, 0, 3, _TWO, 1, 1),
+    _Detail(2, 0, 3, _TWO, 0, 1),
+    _Detail(2, 0, 3, _TWO, 0, 0),
 )
 
 
-def render(report: Content, *, width: int, color: bool, more: str) -> str:
-    """Render the first screen. `more` lists the commands to show more."""
+def render(report: Content, *, width: int, color: bool, more: str, ascii_only: bool = False) -> str:
+    """Render the first screen. `more` lists the commands to show more.
+
+    With `ascii_only`, block characters and typographic signs are ASCII. Names from the trace are unchanged.
+    """
     width = min(width, _WIDEST)
     lines: list[_Line] = []
     for detail in _DETAILS:
         lines = list(_lines(report, width, more, detail))
         if len(lines) <= MOST_LINES:
             break
-    return "".join(f"{_shown(line, color)}\n" for line in lines)
+    text = "".join(f"{_shown(line, color)}\n" for line in lines)
+    return to_ascii(text) if ascii_only else text
 
 
 def _shown(line: _Line, color: bool) -> str:
+    if color and line.runs:
+        return "".join(style.render(text) if style is not None else text for text, style in line.runs)
     text = line.text.rstrip()
     return line.style.render(text) if color and line.style is not None and text else text
 
@@ -91,6 +120,7 @@ def _lines(report: Content, width: int, more: str, detail: _Detail) -> Iterator[
             short = replace(card, answer=shorten(card.answer, room))
             yield _Line(shorten_end(f"{start}{short}", width))
     yield from _kinds(report, width)
+    yield from _picture(report, width, detail.gpus)
     actions = report.actions[: detail.actions]
     if report.cards and not actions and NO_CHANGE not in report.lead:
         yield _Line("")
@@ -152,6 +182,40 @@ def _kinds(report: Content, width: int) -> Iterator[_Line]:
         yield from _wrapped(f"  {text}", width, most=1)
 
 
+def _picture(report: Content, width: int, gpus: int) -> Iterator[_Line]:
+    """The step as strips with a legend, and the shares of all steps. Nothing if `gpus` is 0."""
+    picture = report.screen.picture if report.screen is not None else None
+    if picture is None or report.screen is None or not gpus:
+        return
+    lines, legend = strips(picture, width, gpus)
+    if not lines:
+        return
+    devices = sum(row.is_device for row in picture.rows)
+    only = f"; {gpus} of {devices} GPUs" if devices > gpus else ""
+    yield _Line("")
+    yield _Line(shorten_end(f"{picture.title}{only}", width), _TITLE)
+    for number, strip in enumerate(lines):
+        runs = _runs(strip, picture.hot) if number else ()
+        yield _Line(f"{strip.head}{strip.text}", None if number else _DIM, runs)
+    indent = " " * len(lines[0].head)
+    # A sign stays with its words.
+    entries = "  ".join(entry.replace(" ", "\N{NO-BREAK SPACE}") for entry in legend)
+    for line in folded(f"{indent}{entries}", width, indent=indent).splitlines()[:_TWO]:
+        yield _Line(shorten_end(line.replace("\N{NO-BREAK SPACE}", " "), width), _DIM)
+    if shares := share_line(report.screen.parts):
+        yield from _wrapped(f"In all: {shares}", width, most=_TWO, indent="  ")
+
+
+def _runs(strip: Strip, hot: str) -> list[tuple[str, Style | None]]:
+    """Characters of one state as one run, the state `hot` in the accent colour."""
+    styles = [_HOT if hot and state == hot else _STATES.get(state) for state in strip.states]
+    runs: list[tuple[str, Style | None]] = [(strip.head, None)]
+    for style, group in groupby(zip(strip.text, styles, strict=True), key=lambda each: each[1]):
+        runs.append(("".join(letter for letter, _ in group), style))
+    text, style = runs[-1]
+    return [*runs[:-1], (text.rstrip(), style)]
+
+
 def _action(number: int, action: Action, titles: int, width: int, code: int) -> Iterator[_Line]:
     head = f"  {number}. "
     line = f"{head}{action.title:<{titles}}  "
@@ -169,8 +233,24 @@ def _action(number: int, action: Action, titles: int, width: int, code: int) -> 
         yield _Line(f"{indent}{shorten_place(action.where, width - len(indent))}", _DIM)
     if not action.code and code:
         yield from _wrapped(action.do, width, most=_TWO, indent=indent)
-    for text in action.code.splitlines()[:code]:
+    for text in _code(action.code, width - len(indent) - _INDENT_OF_CODE, code):
         yield _Line(shorten_end(f"{indent}    {text}", width))
+
+
+def _code(code: str, room: int, most: int) -> list[str]:
+    """At most `most` lines of code. A statement over several lines is one line if it fits."""
+    lines: list[str] = []
+    for line in code.splitlines():
+        if lines and lines[-1].rstrip().endswith(_OPEN):
+            gap = "" if lines[-1].endswith("(") else " "
+            if len(joined := f"{lines[-1]}{gap}{line.strip()}") <= room:
+                lines[-1] = joined
+                continue
+        lines.append(line)
+    shown = lines[:most]
+    if shown and shown[-1].endswith(_OPEN):
+        shown[-1] += " …"
+    return shown
 
 
 def _is_said(action: Action) -> bool:
@@ -197,7 +277,7 @@ def _bar(action: Action) -> str:
 
 def _phases(report: Content, width: int, most: int) -> Iterator[_Line]:
     rows = [each for each in report.phase_times if each.share_pct >= 1]
-    if not rows:
+    if not rows or not most:
         return
     waits = any(100 * each.waiting_ns >= each.time_ns for each in rows)
     head = [_phases_title(report), "CPU", "share", *(["waits for the GPU"] if waits else [])]
