@@ -196,9 +196,12 @@ def _picture(
         title = f"The whole recording, {{}}{about}"
     else:
         observed = row["start_ns"], row["end_ns"]
-        # The length of a step from work to work is not that between its marks if its first work is not its own.
-        apart = abs(row["length_ns"] - (row["end_ns"] - row["start_ns"])) > _APART * row["length_ns"]
-        title = f"Step {step}, {{}} between marks{about}" if apart else f"Step {step} of {{}}{about}"
+        # The sentence is on the step from work to work. Between the marks, a GPU may still do the work of another step.
+        length = row["length_ns"]
+        apart = length > 0 and abs(length - (row["end_ns"] - row["start_ns"])) > _APART * length
+        if apart:
+            observed = row["begin_ns"], row["begin_ns"] + length
+        title = f"Step {step}, {{}} from work to work{about}" if apart else f"Step {step} of {{}}{about}"
     if observed is None:
         return None
     first = changes[0] if changes else None

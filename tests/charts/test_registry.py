@@ -37,6 +37,13 @@ def test_each_draws_the_demo(demo: Trace, name: str) -> None:
     assert (drawn.chart() if isinstance(drawn, Timeline) else drawn).to_dict()["title"]["text"]
 
 
+@pytest.mark.parametrize("name", [name for name, kind in CHARTS.items() if kind.traces == 1 and name != "timeline"])
+@pytest.mark.sampled
+def test_each_function_takes_a_trace(demo: Trace, name: str) -> None:
+    """Charts of an answer's frame also take the trace, and draw the same."""
+    assert getattr(charts, name)(demo).to_dict() == draw(name, demo).to_dict()
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_each_says_what_it_shows_and_takes(name: str) -> None:
     kind = CHARTS[name]

@@ -126,7 +126,9 @@ def _device(picture: Picture, row: Row, top: float, mark: str) -> Iterator[tuple
         if state == picture.hot:
             paint = _HOT if state in _WORK else f"url(#{mark}-hot)"
         # One entry of the legend for all other causes of idle time.
-        entry = words if state in _WORK or state == picture.hot else "idle for another cause"
+        is_apart = picture.hot in row.shares and picture.hot not in _WORK
+        others = "idle for another cause" if is_apart else "idle"
+        entry = words if state in _WORK or state == picture.hot else others
         yield entry, _Shape(Markup("".join(outline)), paint, f"{words}: {duration(time)}")
 
 
