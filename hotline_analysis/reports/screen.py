@@ -18,6 +18,7 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import StepLoop
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice, found_rows
 from hotline_analysis.reports.content import Action, PhaseTime
+from hotline_analysis.reports.observed import device_times, observed_time
 from hotline_analysis.reports.picture import Picture, step_picture
 from hotline_analysis.reports.sections.sentence import Symptom, limit_of
 from hotline_analysis.run.trace import Trace
@@ -45,15 +46,6 @@ ON_THREAD: Mapping[str, str] = {
 }
 _ON_THREAD = ("load_data", "sync", "other_ranks", "other_thread", "profiler")
 """Limits shown in the timeline's CPU row as a separate phase or wait."""
-_ON_DEVICES = (
-    "select min(start_ns), max(end_ns) from (select start_ns, end_ns from gpu_busy where rank = $rank"
-    " union all select start_ns, end_ns from idle_part where rank = $rank)"
-)
-_ANYWHERE = (
-    "select min(start_ns), max(end_ns) from (select start_ns, end_ns from gpu_busy where rank = $rank"
-    " union all select start_ns, end_ns from idle_part where rank = $rank"
-    " union all select start_ns, end_ns from phase_span where rank = $rank and is_main)"
-)
 
 
 @dataclass(frozen=True)
@@ -157,8 +149,7 @@ def first_screen(
     lengths = steps.filter(pl.col("kind").is_not_null()).sort("start_ns")
     kinds = _kinds(trace, rank, loop)
     limit = _limit(bound, symptom, actions)
-    observed = _observed(trace, rank, _ON_DEVICES)
-    times = {} if bound.answer == "no-gpu" or observed is None else _device_times(trace, rank, *observed)
+    times = {} if bound.answer == "no-gpu" else device_times(trace, rank)
     hot = _STATES.get(limit, limit) if times or limit in (*_ON_THREAD, "optimizer") else ""
     parts = _of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom)
     changes = _changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"]))
@@ -192,7 +183,7 @@ def _picture(
         about = f", typical of “{kind.name}”"
     row = next(steps.filter(step=step).iter_rows(named=True), None) if step is not None else None
     if row is None or row["evidence"] == "whole_trace":
-        observed = _observed(trace, rank, _ANYWHERE)
+        observed = observed_time(trace, rank)
         title = f"The whole recording, {{}}{about}"
     else:
         observed = row["start_ns"], row["end_ns"]
@@ -227,18 +218,6 @@ def _limit(bound: Finding, symptom: Symptom, actions: Sequence[Action]) -> str:
     if bound.answer == "no-gpu":
         return symptom.limit if symptom.limit in (*_ON_THREAD, "optimizer") else ""
     return limit_of(bound, shares, actions)
-
-
-def _observed(trace: Trace, rank: int, statement: str) -> tuple[int, int] | None:
-    """Start and end of the time in which anything was observed; None without such a time."""
-    begin, end = trace.of(rank).sql(statement, rank=rank).row(0)
-    return None if begin is None or end is None else (begin, end)
-
-
-def _device_times(trace: Trace, rank: int, begin: int, end: int) -> dict[str, int]:
-    """The devices' observed time by state. The times agree with `device_use` for the run."""
-    rows = trace.query("step_bars", rank=rank, start_ns=begin, end_ns=end).filter(pl.col("device").is_not_null())
-    return dict(rows.group_by("state").agg(pl.col("time_ns").sum()).sort("time_ns", "state", descending=True).rows())
 
 
 def _kinds(trace: Trace, rank: int, loop: StepLoop | None) -> list[Kind]:

@@ -19,6 +19,7 @@ from hotline_analysis.answers.rules import SLOWEST, UNNAMED
 from hotline_analysis.answers.verdicts import HEADLINES, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.reports.content import Action, PhaseTime, Sentence
+from hotline_analysis.reports.observed import device_times
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, ordinal, safe, shorten, whole_percent
 
@@ -276,11 +277,10 @@ def _computing(bound: Finding, ops: Finding, balance: Finding) -> Symptom:
 
 def _communicating(trace: Trace, rank: int, balance: Finding) -> Symptom:
     """The symptom of a GPU that communicates: the time without computing beside it, as in the legend."""
-    use = trace.query("device_use", rank=rank).filter(scope="run").row(0, named=True)
-    share = 100 * use["communication_ns"] / (use["gpu_busy_ns"] + use["gpu_idle_ns"])
-    subject, verb = (
-        ("The GPU", "communicates") if balance.answer in ("no-gpu", "one-gpu") else ("The GPUs", "communicate")
-    )
+    times = device_times(trace, rank)
+    share = 100 * times.get("communication", 0) / max(1, sum(times.values()))
+    is_one = balance.answer in ("no-gpu", "one-gpu")
+    subject, verb = ("The GPU", "communicates") if is_one else ("The GPUs", "communicate")
     cause = f"only {verb}"
     text = f"{subject} {cause} for {whole_percent(share)} of the time."
     return Symptom(text, cause, share, "communication")
