@@ -62,7 +62,7 @@ class TypicalStep:
 LEAST_PCT = 2.0
 """Smallest share of the loop that matters: the minimum gain of an advice, and the minimum of time between steps."""
 
-# Up to this number of events, a loop with several kinds of steps is replayed whole. Measured: 0.4 s of CPU for 20,000
+# Up to this number of events, a loop of unlike steps is replayed whole. Measured: 0.4 s of CPU for 20,000
 # events.
 _EVENTS_REPLAYED_WHOLE = 1 << 15
 
@@ -98,7 +98,7 @@ class WholeLoop:
 class StepLoop:
     """All counted steps of a rank: one typical step per kind, weighted by the number of steps of the kind.
 
-    `whole` replays all steps in their order, if one step does not stand for all and events are few.
+    `whole` replays all steps in their order, if one step does not stand for all (`_stands_for_all`) and events are few.
 
     `loop_ns` is the time from the start of the first counted step to the end of the last one. It includes `between_ns`,
     the time between steps, which no change inside a step shortens. `not_counted` lists the other steps with their role
@@ -227,7 +227,8 @@ def _whole_loop(trace: Trace, rank: int, steps: pl.DataFrame, profiler: Profiler
     )
     start_ns, end_ns = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     (loop_ns,) = spans.select(pl.col("end_ns").max() - pl.col("start_ns").min()).row(0)
-    if steps["kind"].n_unique() == 1 and 100 * (loop_ns - spans["length"].sum()) < LEAST_PCT * loop_ns:
+    has_little_between = 100 * (loop_ns - spans["length"].sum()) < LEAST_PCT * loop_ns
+    if steps["kind"].n_unique() == 1 and has_little_between and _stands_for_all(trace, rank, steps):
         return None
     sql = "select count(*) from event where rank = $rank and start_ns < $end_ns and end_ns > $start_ns"
     if trace.of(rank).sql(sql, rank=rank, start_ns=start_ns, end_ns=end_ns).item() > _EVENTS_REPLAYED_WHOLE:
@@ -240,6 +241,25 @@ def _whole_loop(trace: Trace, rank: int, steps: pl.DataFrame, profiler: Profiler
     recorded = pl.col("end_ns") - pl.col("start_ns")
     counted = (pl.lit(inside) / recorded).fill_nan(1.0).fill_null(1.0).clip(0.0, 1.0)
     return WholeLoop(Replay(DependencyGraph(edges.with_columns(counted=counted)), loops=False), start_ns, end_ns)
+
+
+def _stands_for_all(trace: Trace, rank: int, steps: pl.DataFrame) -> bool:
+    """Whether the representative step has the phases of all steps: each share of the main thread's time is alike.
+
+    A step of median length may have an unusual mix, for example if another process took the CPU during its optimizer.
+    """
+    times = (
+        trace.of(rank)
+        .sql("select step, phase, time_ns from step_activity where rank = $rank and region is null", rank=rank)
+        .join(steps.select("step", "stands_for"), on="step")
+    )
+    if times.is_empty():
+        return True
+    of_typical = pl.col("time_ns").filter("stands_for").sum()
+    phases = times.group_by("phase").agg(step_ns=of_typical, loop_ns=pl.col("time_ns").sum())
+    of_step, of_loop = (100 * pl.col(name) / pl.col(name).sum() for name in ("step_ns", "loop_ns"))
+    apart = phases.select((of_step - of_loop).abs().max()).item()
+    return apart is None or bool(apart < LEAST_PCT)
 
 
 def _typical_step(trace: Trace, rank: int, steps: pl.DataFrame, profiler: ProfilerWork) -> TypicalStep | None:
