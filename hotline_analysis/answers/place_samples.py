@@ -29,7 +29,7 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
     is_module = pl.col("kind") == "module"
-    is_op = is_module & (pl.col("limit") == "cpu_tensor")
+    is_op = is_module & pl.col("limit").is_in(["cpu_tensor", "launching"])
     is_open = pl.col("kind").is_in(["phase", "rest"]) | is_op | (is_module & (pl.col("limit") == "python"))
     samples = _user_samples(trace, rank)
     if samples.is_empty() or pieces.filter(is_open).is_empty():
@@ -49,6 +49,7 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         .join(of_phase, left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
         .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
         .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
+        .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
     )
     is_gap = (pl.col("kind") == "rest") | ~pl.col("phase").is_in(marks.to_list())
     # Between the same marks, a batch made by hand comes next to code of other kinds. The function with most of the
@@ -66,14 +67,28 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     is_vague = is_op & (function.str.ends_with("forward") | (share < SURELY_PCT)).fill_null(True)
     # The function that calls the model, `backward()` or `step()` is not the code that runs inside the call.
     is_call = ~is_gap & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
+    call_source = pl.coalesce("source", "call_source")
     is_sampled = function.is_not_null() & ~is_vague & ~is_call & ~is_side
     return rows.with_columns(
         kind=pl.when(is_sampled).then(pl.lit("sampled")).otherwise("kind"),
         place=pl.when(is_sampled).then(function).otherwise("place"),
-        source=pl.when(is_sampled).then(source).otherwise("source"),
+        source=pl.when(is_sampled).then(source).when(pl.col("kind") == "phase").then(call_source).otherwise("source"),
         own_source=pl.when(is_sampled).then(source).otherwise("own_source"),
         sampled_pct=share,
     ).select(pieces.columns)
+
+
+def _callers(samples: pl.DataFrame) -> pl.DataFrame:
+    """The line of the user's code with most of the calls of a phase: of `next(loader)`, `backward()` or `step()`."""
+    calls = samples.filter(pl.col("inside_mark").is_not_null() & pl.col("is_caller"))
+    return (
+        calls.group_by("inside_mark", call_source="sampled_source")
+        .agg(pl.col("inclusive").sum())
+        .filter(pl.col("inclusive") >= _FEWEST)
+        .sort("inclusive", "call_source", descending=[True, False])
+        .unique("inside_mark", keep="first", maintain_order=True)
+        .drop("inclusive")
+    )
 
 
 def _of_phases(trace: Trace, rank: int, samples: pl.DataFrame) -> pl.DataFrame:

@@ -170,8 +170,18 @@ def _with_place(trace: Trace, rank: int, kind: TypicalStep, advice: Advice, rows
     overlaps = pieces.with_columns(shared_ns=within(pieces, lengths.unique(), "length_ns"))
     places = overlaps.group_by("kind", "place", "own_source").agg(pl.col("shared_ns", "path_ns").sum())
     user_places = places.filter(pl.col("kind").is_in(_OF_USER)).sort("shared_ns", "place", descending=[True, False])
-    if user_places.is_empty() or 2 * user_places["shared_ns"][0] < lengths.unique()["length_ns"].sum():
-        return advice
+    total_ns = lengths.unique()["length_ns"].sum()
+    if user_places.is_empty() or 2 * user_places["shared_ns"][0] < total_ns:
+        # The loader, `backward()` or `step()` has no code of the user; the user's line calls it.
+        calls = overlaps.filter(pl.col("kind") == "phase", pl.col("source").is_not_null())
+        calls = (
+            calls.group_by("source")
+            .agg(pl.col("shared_ns").sum())
+            .sort("shared_ns", "source", descending=[True, False])
+        )
+        if calls.is_empty() or 2 * calls["shared_ns"][0] < total_ns:
+            return advice
+        return replace(advice, where=f"{safe(calls['source'][0])}, {_event(advice.event_id)}")
     row = {**user_places.row(0, named=True), "source": user_places["own_source"][0], "phase": ""}
     return replace(advice, where=f"{place_words(row)}, {_event(advice.event_id)}")
 
