@@ -326,8 +326,13 @@ def _of_cpu(
     compute = sum(shares.get(limit, 0.0) for limit in ("cpu_tensor", "launching"))
     if (largest.share_pct or 0.0) >= min(compute, bound.thresholds.get("largest_pct", compute)):
         return largest
-    text = f"The CPU computes for {whole_percent(compute)} of the time"
     part = ops.numbers.get("cpu_self_pct")
+    slowest = slowest_place(trace, rank)
+    is_of_user = slowest is not None and slowest["kind"] in _OF_USER
+    # A function with more of the time than any op or module says more than the sum of all ops.
+    if found[0] is not None and is_of_user and (found[0].share_pct or 0.0) > compute * (part or 0.0) / 100:
+        return found[0]
+    text = f"The CPU computes for {whole_percent(compute)} of the time"
     if part is None:
         return Symptom(f"{text}.", "computes", compute, "", "Computing")
     cause = f"{'most of it' if part >= _HALF_PCT else 'the largest part'} in {op_name(ops.answer)}"
