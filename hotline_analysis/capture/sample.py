@@ -34,7 +34,7 @@ VERSION = 1
 _INTERVAL_S = 0.001
 # Time until a thread running Python releases the GIL to the sampler. With the default of 5 ms
 # (`sys.setswitchinterval`), the sampler would see no shorter Python function, and count its time to the next op.
-_SWITCH_INTERVAL_S = 0.0001
+_SWITCH_INTERVAL_S = _INTERVAL_S / 10
 _WAITING_INTERVAL_S = 0.01  # until the first mark; samples before the first mark are not counted
 _LONGEST_S = 600.0  # time limit for a program that never records
 _FULL_RATE_S = 10.0  # the interval grows after this time: a tenfold duration adds 2.3 times the samples so far

@@ -571,6 +571,18 @@ def test_loading_before_zero_grad_is_no_forward(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["<built-in function fsync>", "train.py(9): log_metrics"])
+def test_files_written_before_a_batch_is_made_are_not_loading(tmp_path: Path, name: str) -> None:
+    """A log is written after the last step; then the batch is stacked. Without the write, nothing tells them apart."""
+    trace = TraceBuilder().step(0, 0, 100).frame(name, 5, 30).op("aten::stack", 35, 38)
+    trace.op("aten::linear", 40, 50, seq=1).op("aten::mse_loss", 60, 65, seq=2)
+    trace.backward("MseLossBackward0", 70, 75, seq=2).backward("LinearBackward0", 75, 80, seq=1)
+    writes = "fsync" in name
+    assert phases(trace.load(tmp_path))[:2] == (
+        [("other", 0, 30), ("load_data", 30, 40)] if writes else [("load_data", 0, 40), ("forward", 40, 60)]
+    )
+
+
 def test_forward_starts_with_the_whole_op_and_with_layers_that_are_not_trained(tmp_path: Path) -> None:
     """A teacher's layer runs first, without gradients; what is trained is inside `linear`."""
     trace = TraceBuilder().step(0, 0, 100).op("aten::to", 0, 5)

@@ -329,8 +329,9 @@ def _of_cpu(
     part = ops.numbers.get("cpu_self_pct")
     slowest = slowest_place(trace, rank)
     is_of_user = slowest is not None and slowest["kind"] in _OF_USER
-    # A function with more of the time than any op or module says more than the sum of all ops.
-    if found[0] is not None and is_of_user and (found[0].share_pct or 0.0) > compute * (part or 0.0) / 100:
+    # A function with more of the time than any op or module says more than the sum of all ops, unless it has little.
+    least = max(compute * (part or 0.0) / 100, bound.thresholds.get("balanced_pct", 0.0))
+    if found[0] is not None and is_of_user and (found[0].share_pct or 0.0) > least:
         return found[0]
     text = f"The CPU computes for {whole_percent(compute)} of the time"
     if part is None:

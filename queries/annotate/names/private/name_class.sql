@@ -21,7 +21,8 @@
 --                              no phase
 -- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
 -- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, draw or create: purpose
---                              of the op, used where no phase is shown; NULL for other names
+--                              of the op, used where no phase is shown; write: the call writes a file
+--                              (`is_writing_call`); NULL for other names
 -- :column gradient VARCHAR     operation on gradients after backward: step, norm, square, gather, coefficient, sum,
 --                              product, scale, bound, read, unscale, rescale or update; NULL for other names
 -- :column evidence VARCHAR     source of the phase: annotation, profiler, autograd, python or op_name; NULL without a
@@ -88,7 +89,10 @@ name_rule as (
         shape_rule.evidence
     from event_name
     left join shape_rule on event_name.category = shape_rule.category and event_name.shape = shape_rule.shape
-    where shape_rule.kind is not null or event_name.is_blocking
+    where
+        shape_rule.kind is not null
+        or event_name.is_blocking
+        or is_writing_call(event_name.category, event_name.name)
 )
 
 select
@@ -99,7 +103,9 @@ select
     max(label) filter (where kind = 'weak') as weak_phase,
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
-    max(label) filter (where kind = 'sign') as sign,
+    coalesce(
+        max(label) filter (where kind = 'sign'), case when is_writing_call(category, name) then 'write' end
+    ) as sign,
     max(label) filter (where kind = 'gradient') as gradient,
     max(evidence) filter (where kind not in ('bucket', 'sign', 'gradient', 'metadata')) as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,

@@ -4,15 +4,15 @@
 -- first op with a backward node.
 --
 -- :reads gap_sign, phase_stretch
--- :only_with gap_sign where kind in ('read', 'update', 'fetch', 'draw', 'create')
+-- :only_with gap_sign where kind in ('read', 'write', 'update', 'fetch', 'draw', 'create')
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column fetching_ns BIGINT    start of the first op that assembles a batch or draws random numbers; NULL if absent
 -- :column fetched_ns BIGINT     end of the last op that assembles a batch; if the step has no other batch, end of the
 --                               last op that draws a random batch before any tensor is created; NULL if absent, or
 --                               after `load_data`
--- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, or that is among more
---                               than two updates of one name; NULL if absent, or after `load_data`
+-- :column logged_ns BIGINT      end of the last event before `fetching_ns` that reads a value back, writes a file, or
+--                               is among more than two updates of one name; NULL if absent, or after `load_data`
 -- :column reading_ns BIGINT     start of the last op before `logged_ns` that reads a value back; NULL if absent
 -- :column made_ns BIGINT        start of the first op after `fetched_ns` and `logged_ns` that draws random numbers or
 --                               creates a tensor; NULL if absent
@@ -41,7 +41,7 @@ head_sign as (
         on gap_sign.step_start_ns = phase_stretch.step_start_ns and gap_sign.stretch = phase_stretch.stretch
     left join first_fetch on gap_sign.step_start_ns = first_fetch.step_start_ns
     where
-        gap_sign.kind in ('read', 'update', 'fetch', 'draw', 'create')
+        gap_sign.kind in ('read', 'write', 'update', 'fetch', 'draw', 'create')
         and gap_sign.start_ns >= coalesce(phase_stretch.updated_ns, 0)
         and coalesce(gap_sign.start_ns < least(phase_stretch.first_ns, phase_stretch.layer_ns), true)
 ),
@@ -69,13 +69,13 @@ sign_and_batch as (
     window in_stretch as (partition by step_start_ns, stretch)
 ),
 
--- Values read back or averaged in place before a batch is fetched belong to the previous batch.
+-- Values read back, files written and values averaged in place before a batch is fetched belong to the previous batch.
 sign_and_log as (
     select
         *,
         max(end_ns) filter (
             where not is_loaded and coalesce(start_ns < fetching_ns, true)
-            and (kind = 'read' or kind = 'update' and same_name_count > 2)
+            and (kind in ('read', 'write') or kind = 'update' and same_name_count > 2)
         ) over (partition by step_start_ns, stretch) as logged_ns
     from sign_and_batch
 )

@@ -8,7 +8,7 @@
 -- :column start_ns BIGINT   start of the event
 -- :column end_ns BIGINT     end of the event
 -- :column kind VARCHAR      differentiable, or as in `name_class`: layer, activation, output, read, update, list,
---                           rescale, fetch, draw or create
+--                           rescale, fetch, draw, create or write
 -- :column class_id BIGINT   the name, as in `name_class`; NULL for `differentiable`
 -- :column parent_id BIGINT  the enclosing event; NULL if absent, and for all kinds except `differentiable`
 with sign as (
