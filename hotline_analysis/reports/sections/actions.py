@@ -9,7 +9,7 @@ import polars as pl
 
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
 from hotline_analysis.answers.remedies import REMEDIES
-from hotline_analysis.answers.rules import Advice
+from hotline_analysis.answers.rules import SLOWEST, Advice
 from hotline_analysis.prediction.asked import applies
 from hotline_analysis.reports.content import Action
 from hotline_analysis.run.trace import Trace
@@ -17,6 +17,8 @@ from hotline_analysis.run.trace import Trace
 MOST = 3
 _PREDICTED = ("predicted_ns", "low_ns", "high_ns")
 _EVENT = re.compile(r"(^|, )event -?\d+$")
+_OF_A_PLACE = ("user_stretch", "files_written", SLOWEST)
+"""Rules that advise to run a place less often or faster. Of several at one place, the first rule here counts."""
 
 
 def first_actions(
@@ -29,7 +31,7 @@ def first_actions(
     predicted = {} if worth is None else {row["scenario"]: row for row in worth.iter_rows(named=True)}
     found: list[Action] = []
     changes: set[str] = set()
-    for each in advice:
+    for each in _once_for_each_place(advice):
         remedy = REMEDIES.get(each.rule)
         title = each.do if remedy is None else remedy.title
         change = {title, each.scenario, "" if remedy is None else remedy.code} - {""}
@@ -50,6 +52,25 @@ def first_actions(
     return found
 
 
+def _once_for_each_place(advice: Sequence[Advice]) -> list[Advice]:
+    """The advice without further rules at the same place, whose gains would look like gains of their own."""
+    rank_of = {rule: rank for rank, rule in enumerate(_OF_A_PLACE)}
+    best: dict[str, int] = {}
+    for each in advice:
+        if each.rule in rank_of and (place := _place(each)):
+            best[place] = min(best.get(place, len(rank_of)), rank_of[each.rule])
+    return [
+        each
+        for each in advice
+        if each.rule not in rank_of or not _place(each) or best[_place(each)] == rank_of[each.rule]
+    ]
+
+
+def _place(advice: Advice) -> str:
+    """The place of an advice without its event; empty if unknown."""
+    return _EVENT.sub("", advice.where)
+
+
 def _worst_ns(action: Action) -> int:
     return action.after_ns if action.high_ns is None else action.high_ns
 
@@ -61,7 +82,7 @@ def _best_ns(action: Action) -> int:
 def _action(advice: Advice, title: str, step_ns: int, row: dict[str, int] | None) -> Action:
     remedy = REMEDIES.get(advice.rule)
     code = "" if remedy is None else remedy.code
-    where = _EVENT.sub("", advice.where)
+    where = _place(advice)
     if row is None:
         after, low, high = max(0, step_ns - advice.gain_ns), None, None
     else:
