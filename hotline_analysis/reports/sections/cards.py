@@ -116,7 +116,7 @@ def _slowest_module(modules: pl.DataFrame | None) -> list[Card]:
 def _slowest(finding: Finding) -> Card:
     numbers = finding.numbers
     if "path_ns" in numbers:
-        note = f"{duration(numbers['path_ns'])} of each step"
+        note = f"{duration(numbers['path_ns'])} of a mean step"
         return Card("Slowest place?", shorten(safe(finding.answer), _LONGEST), note)
     for name, whole in (
         ("gpu_self", "all GPU time"),
