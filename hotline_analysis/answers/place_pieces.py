@@ -369,7 +369,8 @@ def _with_neighbours(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFr
     rows = rest_pieces.join_asof(previous_phases, left_on="start_ns", right_on="started_ns").join_asof(
         next_phases, left_on="start_ns", right_on="starts_ns", strategy="forward"
     )
-    if trace.sql("select exists (from step where rank = $rank and evidence != 'whole_trace')", rank=rank).item():
+    repeats = trace.sql("select exists (from step where rank = $rank and evidence != 'whole_trace')", rank=rank).item()
+    if repeats and not phases.is_empty():
         # Steps repeat, so the first phase of the trace follows the last one.
         rows = rows.with_columns(
             pl.col("after_phase").fill_null(phases["phase"].last()),
