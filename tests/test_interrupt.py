@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.atomic import begin, begun, end, remove, replace_folder, temporary_folder, undo_all
+from hotline_analysis.run.connections import Connections
 from tests.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -286,3 +288,14 @@ def test_what_is_removed(tmp_path: Path) -> None:
     for name in ("link", "folder", "absent"):
         remove(tmp_path / name)
     assert [str(each.relative_to(tmp_path)) for each in sorted(tmp_path.rglob("*"))] == ["kept", "kept/file"]
+
+
+def test_a_closed_connection_is_not_interrupted() -> None:
+    """After an error, the traceback still holds the connection of the statement."""
+    first = Connections(duckdb.connect())
+    other = first.apart()
+    held = other.mine
+    other.close_mine()
+    first.interrupt()
+    with pytest.raises(duckdb.ConnectionException):
+        held.execute("select 1")

@@ -43,8 +43,11 @@ class Connections:
                 connection.interrupt()
 
     def close_mine(self) -> None:
-        """Close the connection of this thread."""
-        self.mine.close()
+        """Close the connection of this thread. A closed connection cannot be interrupted."""
+        connection = self.mine
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
 
     def close(self) -> None:
         """Close all connections, and the database."""
