@@ -145,7 +145,8 @@ def _align_with_latest(aligner: Aligner, nodes: Symbols, stack: _Stack, fresh: i
     The fresh ops mostly suffice. Other ops, such as the optimizer's, stay on the stack forever. Searching the whole
     stack in each pass would take quadratic time, and no pass would look like the previous one. The search therefore
     reaches further back only for unmatched nodes, as long as it finds more matches or some tokens exist only further
-    back.
+    back. If far fewer ops explain nearly all nodes, only these ops are aligned: the ops further back belong to another
+    pass.
     """
     reach = int(fresh / _REACH) + 8
     alignment = aligner.align(nodes, stack.tokens(reach))
@@ -165,9 +166,10 @@ def _align_with_latest(aligner: Aligner, nodes: Symbols, stack: _Stack, fresh: i
 
 
 def _behind_targets(alignment: Alignment, of_weight: _Flags, reshapes: _Flags) -> Symbols:
-    """The first of the best places, or the last place for reshapes of the model's outputs before a certain place.
+    """Return each node's place in the stack: the first of its best places, or the last place for some reshapes.
 
-    A loss often reshapes outputs and targets alike (`loss(out.flatten(), y.flatten())`, in this order), and autograd
+    The last place is for reshapes of the model's outputs, if the node after the reshapes has only one best place. A
+    loss often reshapes outputs and targets alike (`loss(out.flatten(), y.flatten())`, in this order), and autograd
     has nodes for the outputs alone. The outputs end with the first node of an op with parameters.
     """
     targets = alignment.first.copy()

@@ -181,10 +181,12 @@ def optimizer_bottleneck(
 
     The measure is how much shorter the loop gets if all CPU and GPU work of the optimizer takes no time. The answer is
     yes from `yes_pct` of the loop on, partly from `partly_pct` on, and otherwise no. The statement also has the
-    optimizer's share of the critical path over the loop, the minimum and maximum share of a step, and separately the
-    share of gradient clipping. `answer` is `no-optimizer` if the trace shows no optimizer (inference). `evidence` is
-    the frame of `phases`. If communication is `yes_pct` or more of the optimizer's GPU time, the statement mentions it.
-    `rank` defaults to the lowest rank.
+    optimizer's share of the critical path over the loop, and separately the share of gradient clipping, if notable. If
+    the optimizer's share differs between steps, the statement has the minimum and maximum share. For a yes or a partly,
+    the statement also mentions communication that takes `yes_pct` or more of the optimizer's GPU time.
+
+    `answer` is `no-optimizer` if the trace shows no optimizer (inference) or no loop, and `no-run` if the trace does
+    not show training. `evidence` is the result of `phases`. `rank` defaults to the lowest rank.
     """
     check_scope(trace, {"rank": rank})
     chosen_rank = min(trace.ranks) if rank is None else rank

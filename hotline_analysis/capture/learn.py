@@ -460,7 +460,7 @@ def _made(output: Any, depth: int = 3) -> list[Any]:
 
 
 def _is_function(op: Op, module: int) -> bool:
-    """Whether an op of a module is a Python function, such as a checkpoint or a replayed graph."""
+    """Whether an op belongs to this module and is a Python function, such as a checkpoint or a replayed graph."""
     return op.module == module and "::" not in op.name
 
 

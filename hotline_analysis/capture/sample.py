@@ -189,7 +189,7 @@ class Sampler:
         return self._thread is not None and self._thread.is_alive()
 
     def result(self) -> dict[str, Any]:
-        """Return the counts as stored in a trace."""
+        """Return the number of samples of each function and place, in the form stored in a trace."""
         notes = []
         frames = [] if self._has_failed else _frames(self._runs)
         if self._has_failed:

@@ -228,9 +228,10 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
 
 @takes_traces
 def recomputation(trace: Trace, *, budget: str | None = None, rank: int | None = None, step: int | None = None) -> Any:
-    """Activation checkpointing: the peak of memory against the added time, module by module.
+    """Activation checkpointing: the peak of memory against the time added to a step.
 
-    `budget` is the peak to reach, such as "4 GiB".
+    Each point adds a module to the modules that are computed again. The curve ends once the peak is at most `budget`,
+    such as "4 GiB".
     """
     try:
         curve = recomputed(trace, budget=budget, rank=rank, step=step)

@@ -178,8 +178,9 @@ _FRAME_FORMS: dict[str, FrameForm] = {".txt": "table", ".json": "json", ".csv": 
 
 
 def settle(output: Path | None, overwrite: bool, asked: Form | None, forms: Mapping[str, Form], default: Form) -> Form:
-    """Return the output format: from the option, or else from the file name's ending.
+    """Return the output format: the option `asked`, or else the format for the file name's ending.
 
+    Without a file or an ending, the format is `default`.
     Raises an error before a long import if the output cannot be written.
     """
     if output is not None:

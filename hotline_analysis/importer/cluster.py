@@ -198,7 +198,7 @@ def _of_store(store: PartsInStore | None, options: Options) -> dict[str, str]:
 
 
 def import_part(order: dict[str, str]) -> dict[str, Any]:
-    """Import the file of an order on a worker."""
+    """Import the trace file named in an order, on a worker. Return the record of the part, or of the error."""
     part = Path(order["folder"])
     if order["format"] != str(FORMAT_VERSION):
         return {

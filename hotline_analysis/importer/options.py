@@ -79,7 +79,7 @@ class Options:
     op_work: str | None = None
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return the rules, by the name of their table."""
+        """Return the kernel classes, GPUs and rules for the work of ops, by the name of their table."""
         return {"kernel_class": self.classes, "gpu_given": self.gpus, "op_signature": self.signatures}
 
     def to_json(self) -> str:

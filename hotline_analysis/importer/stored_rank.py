@@ -151,7 +151,7 @@ def _with_places(rows: pa.Table) -> pa.Table:
 def _lacks(
     connection: duckdb.DuckDBPyConnection, source: StoredRank, joined: Mapping[str, list[int]], options: Options
 ) -> list[str]:
-    """Return the missing options that the run's annotation has used."""
+    """Return the names of the options that the rank's stored annotation has used, but `options` lacks."""
     missing_options = []
     for option, (name, evidence) in _USED.items():
         # Read only this column: in earlier formats, other columns may differ.

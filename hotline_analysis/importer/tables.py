@@ -157,7 +157,10 @@ def reading(path: Path) -> str:
 
 
 def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: Path, *, replace: bool = False) -> None:
-    """Write the result of a query as a table's Parquet file, with exactly the columns of the schema."""
+    """Write the result of a query as a table's Parquet file, with exactly the columns of the schema.
+
+    With `replace`, the query may read the table's existing file, because the new file replaces it only at the end.
+    """
     target = folder / f"{name}.parquet"
     new_file = folder / f"{name}.new.parquet" if replace else target
     columns = ", ".join(f'"{column}"::{kind} as "{column}"' for column, kind in _kinds(name).items())

@@ -93,7 +93,10 @@ def mend(text: str) -> Mended | None:
 
 
 def mend_at(text: str, *, may_lack_end: bool) -> Mended | None:
-    """Repair the event at the start of a text. `may_lack_end`: the event fills the text and may lack braces."""
+    """Return the repaired event at the start of a text; None if the event cannot be repaired.
+
+    With `may_lack_end`, the event fills the text and may lack its closing braces.
+    """
     event = _Reader(text, may_lack_end=may_lack_end).read()
     return event if event and _is_json(event.text) else None
 

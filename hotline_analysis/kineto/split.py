@@ -76,7 +76,7 @@ class Damage:
     """The same, for documents with an intact beginning."""
 
     def note(self, text: str) -> None:
-        """Add a sentence once, up to a maximum number."""
+        """Add a sentence to `notes`, unless `notes` has the sentence already or is full."""
         if text not in self.notes and len(self.notes) < 20:
             self.notes.append(text)
 
@@ -221,7 +221,10 @@ class EventSplitter:
             self._text = self._text[position:]
 
     def _value(self, position: int) -> tuple[Any, int]:
-        """Parse one JSON value, reading more text while it is incomplete; on failure, the position is -1."""
+        """Return the JSON value at a position, and the position after the value; -1 if no value can be read.
+
+        Reads more text while the value is incomplete.
+        """
         while True:
             try:
                 value, end = _decoder.raw_decode(self._text, position)

@@ -117,7 +117,7 @@ _VALUE = re.compile(r"\\*\"[^\"]*\"|\\*'[^']*'|(?:Bearer\s+|Basic\s+)?[^\s\0\"',
 
 @functools.lru_cache(4096)
 def _hides(name: str) -> int:
-    """Which values below a name to hide."""
+    """Return which values a name hides: `_NONE`, `_ITSELF`, `_TEXTS` or `_ALL`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     while words and words[-1].isdigit():
         words.pop()

@@ -123,7 +123,11 @@ def _has_rival(rows: Rows, names: NameCodes, matches: Matches, fixed: Integers) 
 
 
 def range_in_order(kinds: Integers, fitting: list[Integers], count: int) -> tuple[Integers, Integers]:
-    """First and last possible place of each element of a sequence of kinds, given the places that fit each kind."""
+    """First and last possible place of each element of a sequence, if all elements keep their order.
+
+    `kinds` has the kind of each element, `fitting` the sorted places that fit each kind, and `count` is the number of
+    places.
+    """
     first = _earliest(kinds, fitting)
     last = count - 1 - _earliest(kinds[::-1], [count - 1 - places[::-1] for places in fitting])[::-1]
     return first, last

@@ -416,7 +416,10 @@ class AllReduceOnCpu(AllReduce):
     """
 
     def redrawn(self, loop: Loop, edges: pl.DataFrame, level: int) -> pl.DataFrame:
-        """Return the edges with the buckets' work and waits added, and with longer edges where the thread copies."""
+        """Return the edges with the buckets' work and waits added.
+
+        The thread's edges that copy gradients to a bucket and back get longer by the time of the copies.
+        """
         new_edges = super().redrawn(loop, edges, level)
         buckets = self.placed(edges, level)
         copies_back = buckets.group_by(from_id="last_node").agg(more_ns=pl.col(f"copy_{level}").sum())
@@ -505,7 +508,7 @@ def _works(chosen: pl.DataFrame) -> pl.Series:
 
 
 def _times(weight: Numbers, share: Shares, factor: float) -> Numbers:
-    """Multiply a share of each weight by a factor."""
+    """Multiply a share of each weight by a factor, and keep the rest of the weight."""
     weights: Numbers = np.rint(weight * (1 + share * (factor - 1))).astype(np.int64)
     return weights
 

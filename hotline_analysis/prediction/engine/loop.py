@@ -471,7 +471,11 @@ def _loop(trace: Trace, rank: int) -> Loop:
 
 
 def _not_too_many(trace: Trace, rank: int, steps: pl.DataFrame) -> pl.DataFrame:
-    """Limit the steps if they have many events: one representative step, or steps from the middle."""
+    """Limit the steps if the steps have many events.
+
+    If all steps launch the same GPU work, and the typical step takes about the mean time, the result is the typical
+    step alone. Otherwise the result has as many steps from the middle as the maximum number of events allows.
+    """
     event_count = (
         trace.of(rank)
         .sql(

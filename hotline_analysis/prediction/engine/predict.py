@@ -224,7 +224,10 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
 
 
 def _evidence(loop: Loop, scenario: Scenario) -> pl.DataFrame:
-    """Return the events chosen by the edits, including nested events."""
+    """Return each event chosen by an edit once, even an event inside another chosen event.
+
+    Raises `QueryParameterError` if an edit chooses no event.
+    """
     frames = []
     for edit in scenario.edits:
         events = edit.chosen(loop)

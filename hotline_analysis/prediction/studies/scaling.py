@@ -54,7 +54,8 @@ def data_parallel_scaling(
     throughput of all ranks divided by the number of ranks and the throughput of one rank. `hidden_gb_per_s` is the
     minimum bandwidth at which a step takes at most 1 % longer than on one rank; NULL if no network is fast enough,
     because latency and waiting for the slowest rank remain. `paying_gb_per_s` is the bandwidth at which all ranks
-    together reach the throughput of one rank; below, more ranks are slower than one.
+    together reach the throughput of one rank; NULL if no network is fast enough. With less bandwidth, all ranks
+    together are slower than one rank.
 
     Raises `HotlineError` if the trace allows no prediction or does not show the gradients of one rank, and
     `QueryParameterError` for invalid numbers.

@@ -78,7 +78,10 @@ def pipeline_section(trace: Trace, rank: int) -> Section | None:
 
 
 def _begun(rows: pl.DataFrame) -> str:
-    """A sentence on the start of each rank's recording; empty if no rank waited for a later start."""
+    """A sentence on how much later than the first rank the other ranks began to record; of many ranks, only the last.
+
+    Empty if no rank waited for a rank that began to record later.
+    """
     if not (rows["start_wait_ns"] > 0).any():
         return ""
     in_order = rows.sort("began_ns", "rank").select("rank", "began_ns").rows()
