@@ -185,8 +185,8 @@ def optimizer_bottleneck(
     the optimizer's share differs between steps, the statement has the minimum and maximum share. For a yes or a partly,
     the statement also mentions communication that takes `yes_pct` or more of the optimizer's GPU time.
 
-    `answer` is `no-optimizer` if the trace shows no optimizer (inference) or no loop, and `no-run` if the trace does
-    not show training. `evidence` is the result of `phases`. `rank` defaults to the lowest rank.
+    `answer` is `no-optimizer` if the trace shows no optimizer (inference) or no step counts, and `no-run` if the trace
+    does not show training. `evidence` is the result of `phases`. `rank` defaults to the lowest rank.
     """
     check_scope(trace, {"rank": rank})
     chosen_rank = min(trace.ranks) if rank is None else rank

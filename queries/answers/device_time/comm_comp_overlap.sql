@@ -5,8 +5,8 @@
 -- Communication is overlapped while a computation kernel runs on the same device, otherwise exposed. Copies hide no
 -- communication.
 --
--- `hideable_ns` is an upper bound: the exposed time that fits into computation currently running without communication.
--- Data dependencies of the collective may prevent this.
+-- `hideable_ns` is an upper bound: the exposed time that would fit beside the computation that ran without
+-- communication. Data dependencies of the collective may prevent this.
 --
 -- :param by VARCHAR in (rank, step, phase, module, collective, event) = 'rank'
 --                                one row per value of this column; a collective is a kernel name
@@ -18,17 +18,18 @@
 -- :reads gpu_work, gpu_state
 -- :column rank RANK
 -- :column device DEVICE           -1 without a device
--- :column step STEP               NULL if not grouped by step, or outside every step
--- :column phase PHASE             NULL if not grouped by phase, or unknown
--- :column module_path VARCHAR     module; NULL if not grouped by module, or unknown
--- :column name VARCHAR            short name of the kernel; NULL if not grouped by name
+-- :column step STEP               NULL if not grouped by step or event, or outside every step
+-- :column phase PHASE             NULL if not grouped by phase or event, or unknown
+-- :column module_path VARCHAR     module; NULL if not grouped by module or event, or unknown
+-- :column name VARCHAR            short name of the kernel; NULL if not grouped by collective or event
 -- :column event_id BIGINT         kernel; NULL if not grouped by event
 -- :column count BIGINT            number of communication kernels
 -- :column communication_ns BIGINT time in which communication ran
 -- :column overlapped_ns BIGINT    communication time with computation at the same time
 -- :column exposed_ns BIGINT       communication time without computation
 -- :column overlap_pct DOUBLE      overlapped time as a share of communication time; NULL without communication
--- :column hideable_ns BIGINT      upper bound of the exposed time that fits into computation without communication
+-- :column hideable_ns BIGINT      upper bound of the exposed time that fits beside computation without communication;
+--                                 NULL if grouped by module, collective or event
 
 -- one row per computation or communication kernel, with the values of the selected columns
 with work as (

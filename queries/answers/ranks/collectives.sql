@@ -28,7 +28,8 @@
 -- :column dur_ns BIGINT              duration
 -- :column wait_ns BIGINT             part of the duration spent waiting for the last rank; NULL without another rank
 -- :column transfer_ns BIGINT         remaining duration; NULL without another rank
--- :column late_ns BIGINT             start minus the start of the median rank; NULL without another rank
+-- :column late_ns BIGINT             delay after the start of the median rank; 0 for earlier ranks; NULL without
+--                                    another rank
 -- :column is_last BOOLEAN            the rank started last; NULL without another rank
 -- :column algorithm_gb_per_s DOUBLE  bytes divided by the transfer time, in 10^9 per second; NULL if the size is
 --                                    unknown

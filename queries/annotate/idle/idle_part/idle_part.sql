@@ -9,9 +9,9 @@
 -- After the launch, step and phase are those of the work. Up to 50 us after the call returned (ten times the usual
 -- launch delay), the cause is `launch`, or `sync` while a blocking call is still running. After that, or if the call
 -- returned before the gap began, the cause is `queued`: the work waits on the GPU for an event, another stream or the
--- gap between two kernels. If this wait exceeds 50 us and no other device ended work in its last 50 us, the cause is
--- `unobserved`: the file does not explain the wait, and the device may have done unrecorded work. Gaps before work with
--- a launch outside the trace are `unknown`. The gap after the last work has parts of the main thread only.
+-- gap between two kernels. If this wait exceeds 50 us and no other device works in the last 50 us of the gap, the cause
+-- is `unobserved`: the file does not explain the wait, and the device may have done unrecorded work. Gaps before work
+-- with a launch outside the trace are `unknown`. The gap after the last work has parts of the main thread only.
 --
 -- :reads launched_gap, host_wait, gpu_busy, label, host_activity
 -- :only_with launched_gap or host_wait

@@ -1,7 +1,8 @@
 -- One row per group, with its name.
 --
--- A group is named after the earliest of the short names with at least 80 % of the largest usual time. The margin keeps
--- the name stable, since the name with the most time varies between runs.
+-- A short name's share is the sum of the usual shares (`grouped_node`) of its nodes in the group. The group gets the
+-- earliest short name with at least 80 % of the largest share. The margin keeps the name stable, since the name with
+-- the largest share varies between runs.
 --
 -- :reads group_member, grouped_node, shown_node
 -- :column key UBIGINT           the group

@@ -1,9 +1,11 @@
 -- One row per unit (neighbours of one name) of the selected steps, marking tiny units.
 --
--- Disturbances only make a measurement longer, so the shortest times of a place are the reproducible ones. The share of
--- a unit is therefore the shortest time of its place in the typical steps. Shares from half to twice `tiny_pct` are
--- borderline. For these, the median share of all places with the same type in containers of one type decides, so equal
--- nodes are treated alike.
+-- A place (`kept_node`) is the same node in each step. Disturbances only make a measurement longer, so the shortest
+-- times of a place are the reproducible ones. The share of a unit is therefore the shortest time of its place in the
+-- typical steps, divided by the shortest time of the container. Shares from half to twice `tiny_pct` are borderline.
+-- For these, the median share of all places with the same type in containers of one type decides, so equal nodes are
+-- treated alike. Modules, units right inside a step, and units with over `dominant_pct` of the container's time are
+-- never tiny.
 --
 -- :takes step, tiny_pct, dominant_pct
 -- :reads kept_node, sibling, viewed_step

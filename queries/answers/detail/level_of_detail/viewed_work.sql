@@ -5,7 +5,7 @@
 -- :column rank RANK
 -- :column event_id BIGINT      the GPU event
 -- :column step STEP            of the work; -1 outside every step
--- :column phase VARCHAR        phase; the bucket if unknown
+-- :column phase VARCHAR        phase; if unknown, the bucket of the time (`label`)
 -- :column module_id BIGINT     module; NULL if unknown
 -- :column pass VARCHAR         forward, backward or recompute; NULL if the module is unknown
 -- :column runtime_id BIGINT    launching call; NULL if the trace has no launching call

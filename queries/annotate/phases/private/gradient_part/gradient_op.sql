@@ -1,7 +1,8 @@
 -- Outermost ops of the main thread between backward and the next forward pass, and the optimizer marks among them.
 --
--- Ops that only describe tensors are left out. A `chapter` begins at the end of a backward pass, and at each start and
--- end of PyTorch's optimizer mark. A `segment` is a run of ops that may belong to clipping.
+-- Ops that only describe tensors and ops inside a mark are left out; ops after a backward pass inside a mark stay. A
+-- `chapter` begins at the end of the first node of a backward pass (or of the backward call, if earlier), and at each
+-- start and end of PyTorch's optimizer mark. A `segment` is a run of ops that may belong to clipping.
 --
 -- :reads cpu_span, nesting, name_class, node, event, main_track
 -- :only_with name_class where gradient is not null
@@ -10,10 +11,10 @@
 --                           conversion
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
--- :column kind VARCHAR      as `name_class.gradient`; `total` for a norm of norms; other for all other ops
+-- :column kind VARCHAR      as `name_class.gradient`; step for a mark; total for a norm of norms; other for other ops
 -- :column is_update BOOLEAN  the op changes a tensor in place by arithmetic
 -- :column is_list BOOLEAN   the op works on a list of tensors (`_foreach_…`)
--- :column class_id BIGINT   the name, as in `name_class`; NULL if not in `name_class`
+-- :column class_id BIGINT   the name, as in `name_class`; NULL for a mark, and if not in `name_class`
 -- :column number BIGINT     order of time, from 1
 -- :column chapter BIGINT    start of the chapter
 -- :column segment HUGEINT   number of the segment

@@ -2,15 +2,16 @@
 --
 -- A gradient scaler's work belongs to the optimizer. A scaler unscales gradients, starting with the inverse of the
 -- scale (`unscale_`). Right before the optimizer, the scaler reads back whether a gradient is infinite (`step`).
--- Finally, the scale changes (`update`). A change of scale right after the optimizer is merged with it.
+-- Finally, the scale changes (`update`). If this change comes right after the optimizer, the part begins at the end of
+-- the optimizer, so no gap is left.
 --
 -- :reads gradient_op, clip_unit, main_track
 -- :only_with gradient_op where kind in ('scale', 'product', 'bound', 'unscale', 'rescale')
 -- :column track_id BIGINT   the main thread
--- :column start_ns BIGINT   start of the first op
--- :column end_ns BIGINT     end of the last op, or the start of the optimizer mark right after it
+-- :column start_ns BIGINT   start of the first op; for a change of scale right after the optimizer, its end
+-- :column end_ns BIGINT     end of the last op; for the read-back, start of the optimizer's mark or op right after
 -- :column label PHASE       clipping or optimizer
--- :column event_id BIGINT   the first op
+-- :column event_id BIGINT   the first op, besides ops that prepare the unscaling
 with clip_start as (
     select
         start_number,

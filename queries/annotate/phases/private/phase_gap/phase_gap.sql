@@ -1,7 +1,8 @@
 -- Gaps between the phases shown on the main thread, inside steps, with the times of signs in each gap's stretch.
 --
 -- Consecutive gaps between the same two phases form a stretch, which may contain `zero_grad`, `other`, `clipping` and a
--- gradient scaler's work. Times are computed for the whole stretch and repeated for each of its gaps.
+-- gradient scaler's work. A sign is an event that helps to find a gap's phase (`phase_sign`). Times are computed for
+-- the whole stretch and repeated for each of its gaps.
 --
 -- :reads phase_piece, phase_timeline, phase_stretch, batch_span, main_track, nesting
 -- :column start_ns BIGINT            start of the gap
