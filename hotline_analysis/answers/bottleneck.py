@@ -201,6 +201,8 @@ def optimizer_bottleneck(
     if optimizer.is_empty() or loop is None or not loop.mean_ns:
         numbers: dict[str, int | float | None] = dict.fromkeys(_OPTIMIZER)
         statement = "The trace shows no optimizer step."
+        if not optimizer.is_empty():
+            statement = "No counted step takes time of its own, so the share of the optimizer is unknown."
         return Finding(question, "no-optimizer", statement, "", thresholds, evidence, numbers)
     step_ns = loop.mean_ns
     without_ns = min(step_ns, loop.without_ns(pl.col("phase") == "optimizer"))

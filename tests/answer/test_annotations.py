@@ -35,6 +35,13 @@ def test_inner_annotations_are_not_counted_twice(tmp_path: Path) -> None:
     assert inner["max_id"] == builder.ids("inner")[0]
 
 
+def test_an_outer_annotation_that_is_not_asked_for_hides_no_inner_one(tmp_path: Path) -> None:
+    """The outer one begins before the step, the inner one of 25 us in it."""
+    trace = TraceBuilder().annotation("work", 0, 100).step(1, 50, 90).annotation("work", 55, 80).op("aten::mm", 60, 70)
+    found = ha.user_annotations(trace.load(tmp_path), step=1).filter(name="work")
+    assert found.select("count", "total_ns", "self_ns").rows() == [(1, 25_000, 25_000)]
+
+
 def test_gpu_spans_are_on_their_streams(tmp_path: Path) -> None:
     """The step of a GPU span is that of the CPU annotation with its External id."""
     trace = TraceBuilder().step(0, 0, 50).annotation("work", 5, 20, **{"External id": 7})

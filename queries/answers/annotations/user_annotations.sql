@@ -101,12 +101,6 @@ timed_span as (
         span_with_work.*,
         greatest(0, span_with_work.end_ns - span_with_work.start_ns - coalesce(inner_time.covered_ns, 0)) as self_ns,
         greatest(0, span_with_work.gpu_ns - coalesce(inner_time.gpu_ns, 0)) as gpu_self_ns,
-        is_outermost(
-            span_with_work.start_ns,
-            span_with_work.end_ns,
-            (span_with_work.rank, span_with_work.track_id, span_with_work.on_gpu, span_with_work.name),
-            (-span_with_work.end_ns, span_with_work.event_id)
-        ) as is_outermost,
         coalesce(label.step, cpu_annotation.place.step) as step,
         coalesce(label.phase, cpu_annotation.place.phase) as phase,
         coalesce(label.module_id, cpu_annotation.place.module_id) as module_id
@@ -118,30 +112,43 @@ timed_span as (
             span_with_work.on_gpu
             and span_with_work.rank = cpu_annotation.rank
             and span_with_work.external_id = cpu_annotation.external_id
+),
+
+-- The spans asked for. An outer span that is not asked for hides no inner one.
+asked_span as (
+    select
+        timed_span.*,
+        is_outermost(
+            timed_span.start_ns,
+            timed_span.end_ns,
+            (timed_span.rank, timed_span.track_id, timed_span.on_gpu, timed_span.name),
+            (-timed_span.end_ns, timed_span.event_id)
+        ) as is_outermost
+    from timed_span
+    left join model_op on timed_span.rank = model_op.rank and timed_span.module_id = model_op.module_id
+    where
+        is_asked($step, timed_span.step)
+        and is_asked($phase, timed_span.phase)
+        and in_module(model_op.path, $module)
+        and ($annotation is null or contains(timed_span.name, $annotation))
 )
 
 select
-    timed_span.rank,
-    case when timed_span.on_gpu then 'gpu' else 'cpu' end as side,
-    timed_span.name,
+    rank,
+    case when on_gpu then 'gpu' else 'cpu' end as side,
+    name,
     count(*) as count,
-    coalesce(sum(timed_span.dur_ns) filter (where timed_span.is_outermost), 0)::bigint as total_ns,
-    sum(timed_span.self_ns)::bigint as self_ns,
-    min(timed_span.dur_ns)::bigint as min_ns,
-    round(avg(timed_span.dur_ns))::bigint as mean_ns,
-    max(timed_span.dur_ns)::bigint as max_ns,
-    arg_max(timed_span.event_id, (timed_span.dur_ns, -timed_span.event_id)) as max_id,
+    coalesce(sum(dur_ns) filter (where is_outermost), 0)::bigint as total_ns,
+    sum(self_ns)::bigint as self_ns,
+    min(dur_ns)::bigint as min_ns,
+    round(avg(dur_ns))::bigint as mean_ns,
+    max(dur_ns)::bigint as max_ns,
+    arg_max(event_id, (dur_ns, -event_id)) as max_id,
     case
-        when not timed_span.on_gpu
-            then coalesce(sum(timed_span.gpu_ns) filter (where timed_span.is_outermost), 0)::bigint
+        when not on_gpu
+            then coalesce(sum(gpu_ns) filter (where is_outermost), 0)::bigint
     end as gpu_total_ns,
-    case when not timed_span.on_gpu then sum(timed_span.gpu_self_ns)::bigint end as gpu_self_ns
-from timed_span
-left join model_op on timed_span.rank = model_op.rank and timed_span.module_id = model_op.module_id
-where
-    is_asked($step, timed_span.step)
-    and is_asked($phase, timed_span.phase)
-    and in_module(model_op.path, $module)
-    and ($annotation is null or contains(timed_span.name, $annotation))
-group by timed_span.rank, timed_span.on_gpu, timed_span.name
-order by timed_span.rank, side, total_ns desc, timed_span.name
+    case when not on_gpu then sum(gpu_self_ns)::bigint end as gpu_self_ns
+from asked_span
+group by rank, on_gpu, name
+order by rank, side, total_ns desc, name
