@@ -13,6 +13,7 @@ from hotline_analysis.answers.longest import Numbers
 from hotline_analysis.answers.overlap import within
 from hotline_analysis.answers.path import dependency_graph
 from hotline_analysis.answers.profiler_work import ProfilerWork
+from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.replay import Replay
 from hotline_analysis.answers.waiting import loop_waits_ns
 from hotline_analysis.run.scope import check_scope
@@ -247,7 +248,10 @@ def _stands_for_all(trace: Trace, rank: int, steps: pl.DataFrame) -> bool:
     """Whether the representative step has the phases of all steps: each share of the main thread's time is alike.
 
     A step of median length may have an unusual mix, for example if another process took the CPU during its optimizer.
+    With a GPU, the mix says little: the main thread waits for the GPU in one phase or another.
     """
+    if has_gpu_work(trace, rank=rank):
+        return True
     times = (
         trace.of(rank)
         .sql("select step, phase, time_ns from step_activity where rank = $rank and region is null", rank=rank)
