@@ -242,31 +242,6 @@ def test_python_counts_as_much_as_ops_though_it_keeps_the_gil(tmp_path: Path) ->
     assert 0.22 <= counts["busy"] / (counts["busy"] + counts["multiply"]) <= 0.78
 
 
-def pause(seconds: float) -> None:
-    time.sleep(seconds)
-
-
-def test_python_shorter_than_the_switch_interval_counts_as_much_as_ops(tmp_path: Path) -> None:
-    """In turn 2 ms that keep the GIL, and 2 ms without it. If Python kept it for 5 ms, no sample would be in `busy`."""
-    before = sys.getswitchinterval()
-    model = nn.Linear(3, 2)
-    handler = handler_of(model, tmp_path)
-
-    def both() -> None:
-        for _ in range(20):
-            busy(0.002)
-            pause(0.002)
-
-    train(handler, model, both, wait=3)
-    counts = {
-        frame["function"]: frame["inclusive"]
-        for frame in samples(handler.waiting[0])["frames"]
-        if frame["is_user"] and (frame["after"], frame["inside"]) == ("optimizer", None)
-    }
-    assert counts.get("busy", 0) >= 0.1 * counts["pause"]
-    assert sys.getswitchinterval() == pytest.approx(before)
-
-
 def test_a_closure_counts_as_what_it_calls(tmp_path: Path) -> None:
     class Slow(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import math
 import os
 import re
 import sys
@@ -32,9 +31,6 @@ KEY = "hotline_samples"
 
 VERSION = 1
 _INTERVAL_S = 0.001
-# Time until a thread running Python releases the GIL to the sampler. With the default of 5 ms
-# (`sys.setswitchinterval`), the sampler would see no shorter Python function, and count its time to the next op.
-_SWITCH_INTERVAL_S = _INTERVAL_S / 10
 _WAITING_INTERVAL_S = 0.01  # until the first mark; samples before the first mark are not counted
 _LONGEST_S = 600.0  # time limit for a program that never records
 _FULL_RATE_S = 10.0  # the interval grows after this time: a tenfold duration adds 2.3 times the samples so far
@@ -304,9 +300,7 @@ class Sampler:
     # --- the sampling thread -----------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        before = sys.getswitchinterval()
         try:
-            sys.setswitchinterval(min(before, _SWITCH_INTERVAL_S))
             profiler = need.torch("autograd.profiler")
             previous = time.perf_counter()
             while not self._end.wait(interval := self._interval()):
@@ -317,17 +311,14 @@ class Sampler:
                 frame = sys._current_frames().get(self._target)
                 if frame is None:
                     return
-                # Python releases the GIL later than an op, which releases it at once. So a sample is weighted by the
-                # number of intervals since the previous sample.
+                # Python releases the GIL only every 5 ms (`sys.getswitchinterval`), but an op releases it at once. So a
+                # sample is weighted by the number of intervals since the previous sample.
                 now = time.perf_counter()
                 self._count(frame, max(1, round((now - previous) / interval)))
                 previous = now
                 del frame
         except BaseException:  # the training must continue after any error
             self._has_failed = True
-        finally:
-            if math.isclose(sys.getswitchinterval(), _SWITCH_INTERVAL_S):  # otherwise the program has set another one
-                sys.setswitchinterval(before)
 
     def _interval(self) -> float:
         if not self._is_counting:
