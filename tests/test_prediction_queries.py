@@ -108,6 +108,17 @@ def test_backward_node_has_the_shapes_on_both_sides(tmp_path: Path) -> None:
     ]
 
 
+def test_the_innermost_of_ops_that_start_together_makes_the_node(tmp_path: Path) -> None:
+    """`linear` transposes its weight at once: the first node is of `t`, and both ops have its number."""
+    trace = TraceBuilder(rank=0).step(0, 0, 1000)
+    trace.op("aten::linear", 10, 40, seq=0, **shaped("float", [4, 8], [2, 8], [2]))
+    trace.op("aten::t", 10, 15, seq=0, **shaped("float", [2, 8]))
+    trace.on(2).op("autograd::engine::evaluate_function: TBackward0", 250, 290, seq=0, forward_thread=1)
+    trace.op("TBackward0", 251, 289, seq=0, forward_thread=1, **shaped("float", [8, 2]))
+    with trace.load(tmp_path) as opened:
+        assert opened.query("backward_node", rank=0, step=0)["read_dims"].to_list() == ["[[2,8]]"]
+
+
 def test_the_backward_nodes_of_a_step_have_its_gradients(tmp_path: Path) -> None:
     """Of each of two steps, one node; that of the first has not the gradient that the second one adds."""
     trace = TraceBuilder(rank=0)

@@ -37,7 +37,8 @@ with node as (
         and (is_backward_of_op(event.name) or ends_with(event.name, 'CopySlices'))
 ),
 
--- Ops with the sequence number of the node they create, or of the next node.
+-- Ops with the sequence number of the node they create, or of the next node. Of ops that start together, the innermost
+-- one creates the node.
 numbered_op as (
     select
         op.sequence_number,
@@ -51,6 +52,10 @@ numbered_op as (
         and coalesce(op.forward_thread, 0) = 0
         and op.event_id not in (select event_id from node)
         and op.sequence_number in (select sequence_number from node)
+    qualify
+        row_number() over (
+            partition by op.sequence_number, nesting.start_ns order by nesting.depth desc, op.event_id
+        ) = 1
 ),
 
 made_node as (
