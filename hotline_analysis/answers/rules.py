@@ -260,7 +260,9 @@ def _of_place(
         time = int(rows["saved_ns"].sum())
         events = [*kind_pieces["named_id"].drop_nulls().head(1).to_list(), longest["event_id"]]
         event: int | None = events[0]
-        statement = f"{what}: {duration(time)}"
+        # With one kind of steps, the time is of a mean step, as in the table of places.
+        shown = time if len(loop.kinds) > 1 else round(kind.scale * time / loop.count)
+        statement = f"{what}: {duration(shown)}"
         location = _where(trace, rank, event) if event is not None else ""
         number = -1 if event is None else event
         pct = 100 * gain / kind.replay.period_ns
