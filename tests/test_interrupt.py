@@ -299,3 +299,5 @@ def test_a_closed_connection_is_not_interrupted() -> None:
     first.interrupt()
     with pytest.raises(duckdb.ConnectionException):
         held.execute("select 1")
+    first.close()
+    first.interrupt()

@@ -54,3 +54,4 @@ class Connections:
         with self._lock:
             for connection in self._open:
                 connection.close()
+            self._open.clear()
