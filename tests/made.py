@@ -153,6 +153,12 @@ class MadeRun(OpenRun):
             self._annotation.make(_kept(frozenset(TABLES.keys() & words or TABLES.keys())) - self.known)
             super().provide(statement)
 
+    def _make(self, name: str) -> None:
+        if name in _annotated():
+            self._create(name, [column.name for column in TABLES[name].columns])
+        else:
+            super()._make(name)
+
     def _create(self, name: str, columns: Sequence[str]) -> None:
         listed = ", ".join(f'"{column}"' for column in columns)
         self.connection.register("given", self._annotation.table(name))
@@ -173,11 +179,17 @@ class Made(Trace):
 
 
 @cache
+def _annotated() -> frozenset[str]:
+    """The tables that the annotation makes. A run has some of them as views over the wide tables, made much later."""
+    return frozenset(str(catalog.get(name).writes) for stage in PIPELINE for name in stage.queries)
+
+
+@cache
 def _kept(names: frozenset[str]) -> frozenset[str]:
     """These tables, and in the place of views those that they are made of."""
     found: set[str] = set()
     for name in names:
-        is_view = TABLES[name].kind == "view"
+        is_view = TABLES[name].kind == "view" and name not in _annotated()
         found |= _kept(frozenset(catalog.get(name).tables)) if is_view else {name}
     return frozenset(found)
 

@@ -99,7 +99,7 @@ def test_every_figure_has_the_same_events(seed: int, tmp_path: Path) -> None:
     total = sum(dur for _, dur, _ in work.values())
     assert len(work) > 5
     with load(trace.write(tmp_path / "trace.json")) as run:
-        for table in ("launch", "gpu_event", "gpu_work"):
+        for table in ("launch", "gpu_event"):
             found = run.sql(f"select event_id from {table} order by event_id")["event_id"].to_list()
             assert found == sorted(work), table
         labelled = run.sql("select event_id from label")["event_id"].to_list()

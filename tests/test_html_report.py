@@ -187,7 +187,7 @@ def test_points_of_the_roofline_lead_to_the_timeline(tmp_path: Path) -> None:
         report, drawn = ha.report(made), charts.timeline(made)
         text = report.to_html(drawn)
         events = [drawn.to_dict()["nodes"]["event"][node] for node in linked_nodes(text, "roofline")]
-        kernels = made.sql("select runtime_id, event_id from gpu_work")
+        kernels = made.sql("select runtime_id, event_id from gpu_event")
         assert len(events) == 3
         assert dict(kernels.rows()).keys() == set(events)  # the call that launches a kernel is on the timeline
         assert set(ha.roofline(made, by="shape")["largest_id"]) == set(kernels["event_id"])

@@ -44,7 +44,10 @@ BUILT = {"training": training, "without marks": without_marks, "crossing": cross
 
 def same(trace: Trace, imported: Trace, *names: str) -> None:
     for name in names:
-        assert trace.table(name).equals(imported.table(name)), name
+        made_rows, rows = trace.table(name), imported.table(name)
+        if TABLES[name].kind == "view":  # a run has the table as a view over the wide tables, in the order of the file
+            made_rows, rows = made_rows.sort("event_id"), rows.sort("event_id")
+        assert made_rows.equals(rows), name
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -58,7 +61,7 @@ def test_each_table_is_that_of_an_import(name: str, tmp_path: Path) -> None:
         assert isinstance(trace, made.Made)
         imported = runs.opened(file)
         assert trace.ranks == imported.ranks
-        same(trace, imported, *tables)
+        same(trace, imported, *tables, "nesting", "label", "launch")
 
 
 def test_what_only_an_import_can_tell_is_imported(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def found(name: str) -> dict[str, Advice]:
 
 def busy_ns(name: str) -> int:
     """GPU time of the median step, or of the whole trace where no step is marked."""
-    return int(opened(f"{name}.json.gz").sql("select sum(dur_ns) from gpu_work where step is not null").item())
+    return int(opened(f"{name}.json.gz").sql("select sum(dur_ns) from gpu_event where step is not null").item())
 
 
 def step_ns(one: Advice) -> float:

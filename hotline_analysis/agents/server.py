@@ -39,7 +39,7 @@ _MOST_ROWS = 1000
 _MOST_SECONDS = 30  # limit for the agent's own SQL; no other tool answers meanwhile
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
-_GPU = {"launch", "gpu_work", "gpu_event", "gpu_busy", "gpu_state", "gpu_op", "kernel_roofline", "gpu_copy", "gpu_wait"}
+_GPU = {"launch", "gpu_event", "gpu_busy", "gpu_state", "gpu_op", "kernel_roofline", "gpu_copy", "gpu_wait"}
 _MEMORY = {"memory_event", "memory_block", "memory_change"}
 _ARGUMENTS = ("op", "gpu_op", "runtime_call", "event_args")
 """Tables with an event's recorded arguments, in addition to the event's name and time."""

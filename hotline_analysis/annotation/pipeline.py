@@ -160,14 +160,14 @@ def derive_tree(work: Work) -> None:
     has_frames = _one(work.connection, "select exists (select 1 from cpu_span where category = 'python_function')")
     if has_frames:
         _fit(work, "crossing_annotation")
-    _derive(work, "nesting")
+    _derive(work, "nesting_of_span")
     if not _one(work.connection, "select coalesce(bool_or(overhangs), false) from nesting"):
         return
     if has_frames:
         _fit(work, "crossing_span")
-        _derive(work, "nesting")
+        _derive(work, "nesting_of_span")
     if _fit(work, "crossing_step", "cpu_span_shrunk"):
-        _derive(work, "nesting")
+        _derive(work, "nesting_of_span")
     crossing = (
         "select exists (select 1 from nesting inner join cpu_span on nesting.event_id = cpu_span.event_id"
         " where nesting.overhangs and nesting.end_ns < cpu_span.end_ns)"
@@ -176,10 +176,10 @@ def derive_tree(work: Work) -> None:
         if not _one(work.connection, crossing):
             return
         _derive(work, "cpu_span_cut")
-        _derive(work, "nesting")
+        _derive(work, "nesting_of_span")
     if _one(work.connection, crossing):
         _derive(work, "cpu_span_matched")
-        _derive(work, "nesting")
+        _derive(work, "nesting_of_span")
 
 
 def _fit(work: Work, crossing: str, fitted: str = "cpu_span_fitted") -> bool:
@@ -399,14 +399,14 @@ PIPELINE = (
     _table("cpu_span"),
     Stage(
         (
-            *("crossing_annotation", "cpu_span_fitted", "nesting", "crossing_span", "crossing_step"),
+            *("crossing_annotation", "cpu_span_fitted", "nesting_of_span", "crossing_span", "crossing_step"),
             *("cpu_span_shrunk", "cpu_span_cut", "cpu_span_matched"),
         ),
         derive_tree,
-        condition="all but `nesting` only where spans of a thread cross each other",
+        condition="all but `nesting_of_span` only where spans of a thread cross each other",
     ),
     _table("compiled_region"),
-    _table("launch"),
+    _table("launch_of_work"),
     _table("step"),
     _table("gpu_busy"),
     _table("gpu_wait"),
@@ -460,7 +460,11 @@ PIPELINE = (
     _table("label_segment"),
     _table("thread_wait"),
     _table("host_activity"),
-    _table("label"),
+    _table("label_of_event"),
+    _table("compiled_span"),
+    _table("cpu_event"),
+    _table("gpu_event"),
+    _table("lone_event"),
     _table("shared_kernel"),
     _table("nccl_call"),
     _table("collective_call"),

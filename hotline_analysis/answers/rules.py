@@ -23,7 +23,7 @@ from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe, times
 
-_OFTEN = ("gpu_work", "host_activity")
+_OFTEN = ("gpu_event", "host_activity")
 """Views read by many rules."""
 _OF_ONE_RANK = ("unseen_rank",)
 """Rules about ranks without a file. They run only if the trace has a single rank."""

@@ -50,7 +50,7 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
     by_ops = int(
         trace.of(rank)
         .sql(
-            "select coalesce(sum(dur_ns), 0)::bigint from gpu_work where rank = $rank and op_id is not null", rank=rank
+            "select coalesce(sum(dur_ns), 0)::bigint from gpu_event where rank = $rank and op_id is not null", rank=rank
         )
         .item()
     )
@@ -131,7 +131,7 @@ def _of_collective(trace: Trace, rank: int, name: str) -> str:
             group by all
             union all
             select short_name, sum(dur_ns), 2
-            from gpu_work
+            from gpu_event
             where rank = $rank and op = $name
             group by all
         )

@@ -2,26 +2,24 @@
 --
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
--- :reads code_frame, event, label, nesting
+-- :reads cpu_event, code_frame
 -- :column rank RANK
 -- :column event_id BIGINT              the event
 -- :column source VARCHAR               file and first line of the innermost user function around the event
 -- :column function VARCHAR             name of this function
 with asked_event as (
     select
-        event.rank,
-        event.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.depth
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
+        rank,
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        depth
+    from cpu_event
     where
-        event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
-        and is_asked($rank, event.rank)
-        and is_asked($step, label.step)
+        category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
+        and is_asked($rank, rank)
+        and is_asked($step, step)
 )
 
 select

@@ -10,7 +10,7 @@
 --                                 number of bins
 -- :param start_ns BIGINT = NULL   start of the range; default: the first phase or GPU event
 -- :param end_ns BIGINT = NULL     end of the range; default: the end of the last phase or GPU event
--- :reads collective_match, event, gpu_op, label, launch, phase_span, step
+-- :reads gpu_event, collective_match, phase_span, step
 -- :column rank RANK
 -- :column device DEVICE              -1 if the events have no device; NULL for the main thread
 -- :column phase VARCHAR              phase; outside_steps for GPU work outside all steps
@@ -40,16 +40,13 @@ own_span as (
     union all
     -- Overlapping time goes to the work that started first; later work counts with its remaining end.
     select
-        launch.rank,
-        device_of(gpu_op.device),
-        coalesce(label.phase, 'outside_steps'),
-        event.end_ns - launch.busy_ns,
-        event.end_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
-    left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-    where launch.busy_ns > 0 and is_asked($rank, launch.rank)
+        rank,
+        device,
+        coalesce(phase, 'outside_steps'),
+        end_ns - busy_ns,
+        end_ns
+    from gpu_event
+    where busy_ns > 0 and is_asked($rank, rank)
 ),
 
 span as (

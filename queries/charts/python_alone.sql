@@ -10,7 +10,7 @@
 -- :param step BIGINT = NULL               only this step
 -- :param least_ns BIGINT >= 0 = 0         minimum time of a row
 -- :param dominant_pct DOUBLE >= 0 = 75    share of a call from which a single inner call replaces it
--- :reads event, label, name_info, nesting, python_call
+-- :reads cpu_event, name_info, python_call
 -- :column rank RANK
 -- :column step STEP                       NULL outside every step
 -- :column phase PHASE                     of the first call
@@ -25,24 +25,22 @@
 -- :column around_id BIGINT                `event_id` of the outer row; NULL for the outermost row
 with entry as (
     select
-        nesting.rank,
-        label.step,
-        label.phase,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.event_id,
-        nesting.parent_id,
-        event.category,
-        event.name,
-        event.category = 'python_function'
+        cpu_event.rank,
+        cpu_event.step,
+        cpu_event.phase,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.event_id,
+        cpu_event.parent_id,
+        cpu_event.category,
+        cpu_event.name,
+        cpu_event.category = 'python_function'
         and python_call.python_module_id is null
-        and not contains(event.name, 'run_backward') as is_python
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
-    left join python_call on nesting.rank = python_call.rank and nesting.event_id = python_call.event_id
-    where is_asked($rank, nesting.rank) and is_asked($step, label.step)
+        and not contains(cpu_event.name, 'run_backward') as is_python
+    from cpu_event
+    left join python_call on cpu_event.rank = python_call.rank and cpu_event.event_id = python_call.event_id
+    where is_asked($rank, cpu_event.rank) and is_asked($step, cpu_event.step)
 ),
 
 other_event as (

@@ -1,7 +1,7 @@
 -- GPU work of each stream in order, with the step, phase and module of its launch.
 --
 -- :param rank BIGINT = NULL    only this rank
--- :reads event, gpu_op, launch, label
+-- :reads gpu_event
 -- :column rank RANK
 -- :column event_id BIGINT      the GPU event
 -- :column device DEVICE        -1 without a device
@@ -13,19 +13,16 @@
 -- :column module_id BIGINT     module; NULL if unknown
 -- :column pass VARCHAR         forward, backward or recompute; NULL if the module is unknown
 select
-    launch.rank,
-    launch.event_id,
-    device_of(gpu_op.device) as device,
-    stream_of(gpu_op.stream) as stream,
-    event.start_ns,
-    event.end_ns,
-    label.step,
-    label.phase,
-    label.module_id,
-    label.pass
-from launch
-inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-left join label on launch.rank = label.rank and launch.event_id = label.event_id
-where is_asked($rank, launch.rank)
-order by launch.rank, device, stream, event.start_ns, launch.event_id
+    rank,
+    event_id,
+    device,
+    stream_of(stream) as stream,
+    start_ns,
+    end_ns,
+    step,
+    phase,
+    module_id,
+    pass
+from gpu_event
+where is_asked($rank, rank)
+order by rank, device, stream, start_ns, event_id

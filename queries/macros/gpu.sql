@@ -34,7 +34,7 @@ coalesce(
     sum(measure * dur_ns) / nullif(sum(dur_ns) filter (where measure is not null), 0), avg(measure)
 );
 
--- Rows of `gpu_work`, each with a grouping `key`: the class, name, short name, op, module, phase or category. `events`
+-- Rows of `gpu_event`, each with a grouping `key`: the class, name, short name, op, module, phase or category. `events`
 -- is 'event', the table with op names.
 create or replace macro keyed_work(works, events, grouped_by) as table
     select

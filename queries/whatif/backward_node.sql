@@ -4,7 +4,7 @@
 --
 -- :param rank BIGINT              the process rank
 -- :param step BIGINT = NULL       only this step
--- :reads event, nesting, label, op, gradient, gpu_work
+-- :reads cpu_event, nesting, op, gradient, gpu_event
 -- :column step STEP
 -- :column event_id BIGINT         autograd node
 -- :column name VARCHAR            name of the node
@@ -17,24 +17,22 @@
 -- :column gpu_ns BIGINT           time of the GPU work launched by the node
 with node as (
     select
-        event.event_id,
-        event.name,
-        label.step,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
+        cpu_event.event_id,
+        cpu_event.name,
+        cpu_event.step,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
         op.sequence_number,
         op.input_dims
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join op on event.rank = op.rank and event.event_id = op.event_id
+    from cpu_event
+    left join op on cpu_event.rank = op.rank and cpu_event.event_id = op.event_id
     where
-        event.rank = $rank
-        and label.step is not null
-        and event.category = 'cpu_op'
-        and not is_engine_mark(event.name)
-        and (is_backward_of_op(event.name) or ends_with(event.name, 'CopySlices'))
+        cpu_event.rank = $rank
+        and cpu_event.step is not null
+        and cpu_event.category = 'cpu_op'
+        and not is_engine_mark(cpu_event.name)
+        and (is_backward_of_op(cpu_event.name) or ends_with(cpu_event.name, 'CopySlices'))
 ),
 
 -- Ops with the sequence number of the node they create, or of the next node. Of ops that start together, the innermost
@@ -83,10 +81,10 @@ launched_work as (
     select
         nesting.track_id,
         nesting.start_ns,
-        gpu_work.dur_ns
-    from gpu_work
-    inner join nesting on gpu_work.rank = nesting.rank and gpu_work.runtime_id = nesting.event_id
-    where gpu_work.rank = $rank and gpu_work.class != 'communication'
+        gpu_event.dur_ns
+    from gpu_event
+    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
+    where gpu_event.rank = $rank and gpu_event.class != 'communication'
 ),
 
 gpu_time_of_node as (

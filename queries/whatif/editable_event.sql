@@ -3,7 +3,7 @@
 -- :param rank BIGINT       the process rank
 -- :param start_ns BIGINT   start of the first step on the CPU
 -- :param end_ns BIGINT     end of the last step on the CPU
--- :reads annotated_event, gpu_op, gpu_work, nesting
+-- :reads annotated_event, gpu_event
 -- :column event_id BIGINT        position in the file's `traceEvents` array
 -- :column track_id BIGINT        the thread or stream
 -- :column category VARCHAR       kind of event
@@ -31,18 +31,16 @@
 -- :column call_end_ns BIGINT     end of the launching call
 with work as materialized (
     select
-        gpu_work.*,
-        gpu_op.bytes,
-        call.track_id as call_track_id,
-        call.start_ns as call_start_ns,
-        call.end_ns as call_end_ns
-    from gpu_work
-    left join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
-    left join nesting as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+        * replace (
+            if(runtime_id is null, null, call_track_id) as call_track_id,
+            if(runtime_id is null, null, call_start_ns) as call_start_ns,
+            if(runtime_id is null, null, call_end_ns) as call_end_ns
+        )
+    from gpu_event
     where
-        gpu_work.rank = $rank
-        and coalesce(call.start_ns, gpu_work.start_ns) >= $start_ns
-        and coalesce(call.start_ns, gpu_work.start_ns) < $end_ns
+        rank = $rank
+        and if(runtime_id is null, start_ns, gpu_event.call_start_ns) >= $start_ns
+        and if(runtime_id is null, start_ns, gpu_event.call_start_ns) < $end_ns
 ),
 
 labelled_event as materialized (

@@ -6,7 +6,7 @@
 -- :param rank BIGINT        the process rank
 -- :param start_ns BIGINT    start of the first step on the CPU
 -- :param end_ns BIGINT      end of the last step on the CPU
--- :reads gpu_work, op_claim, op_work, device_peak, gpu_model, nesting
+-- :reads gpu_event, op_claim, op_work, device_peak, gpu_model
 -- :column event_id BIGINT   the kernel
 -- :column dtype VARCHAR     operand type: fp32, bf16, int64, …; NULL if unknown
 -- :column bytes BIGINT      least bytes read and written
@@ -27,7 +27,7 @@ with peak as (
 
 kernel_work as (
     select
-        gpu_work.event_id,
+        gpu_event.event_id,
         op_work.dtype,
         op_claim.bytes,
         op_claim.matrix_flop,
@@ -36,26 +36,25 @@ kernel_work as (
         1e9 * op_claim.bytes / gpu_model.memory_bytes_per_s as memory_ns,
         coalesce(1e9 * op_claim.vector_flop / peak.flop_per_s['vector fp32'], 0) as vector_ns,
         case
-            when gpu_work.unit = 'matrix'
+            when gpu_event.unit = 'matrix'
                 then coalesce(
-                    peak.flop_per_s['matrix ' || coalesce(gpu_work.precision, op_work.dtype)],
+                    peak.flop_per_s['matrix ' || coalesce(gpu_event.precision, op_work.dtype)],
                     if(op_work.dtype = 'fp32', peak.flop_per_s['matrix tf32'], null)
                 )
             else peak.flop_per_s['vector ' || if(op_work.dtype = 'fp64', 'fp64', 'fp32')]
         end as now_per_s,
         coalesce(peak.flop_per_s['matrix fp16'], peak.flop_per_s['matrix bf16']) as half_per_s,
         peak.flop_per_s['matrix tf32'] as tf32_per_s
-    from gpu_work
-    inner join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+    from gpu_event
+    inner join op_claim on gpu_event.rank = op_claim.rank and gpu_event.event_id = op_claim.event_id
     inner join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
-    inner join gpu_model on gpu_work.rank = gpu_model.rank and gpu_work.device = gpu_model.device_id
-    inner join peak on gpu_work.device = peak.device_id
-    left join nesting as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+    inner join gpu_model on gpu_event.rank = gpu_model.rank and gpu_event.device = gpu_model.device_id
+    inner join peak on gpu_event.device = peak.device_id
     where
-        gpu_work.rank = $rank
-        and gpu_work.class = 'computation'
-        and coalesce(call.start_ns, gpu_work.start_ns) >= $start_ns
-        and coalesce(call.start_ns, gpu_work.start_ns) < $end_ns
+        gpu_event.rank = $rank
+        and gpu_event.class = 'computation'
+        and if(gpu_event.runtime_id is null, gpu_event.start_ns, gpu_event.call_start_ns) >= $start_ns
+        and if(gpu_event.runtime_id is null, gpu_event.start_ns, gpu_event.call_start_ns) < $end_ns
 )
 
 select

@@ -3,7 +3,7 @@
 -- :param rank BIGINT              the process rank
 -- :param start_ns BIGINT          start of the first step on the CPU
 -- :param end_ns BIGINT            end of the last step on the CPU
--- :reads gpu_work, op_claim, op_work, kernel_shape, nesting
+-- :reads gpu_event, op_claim, op_work, kernel_shape
 -- :column event_id BIGINT         the GPU event
 -- :column dur_ns BIGINT           duration
 -- :column busy_ns BIGINT          part of the duration in which no earlier work keeps the GPU busy
@@ -22,14 +22,14 @@
 -- :column grid VARCHAR            grid; NULL if not in the trace
 -- :column block VARCHAR           block; NULL if not in the trace
 select
-    gpu_work.event_id,
-    gpu_work.dur_ns,
-    gpu_work.busy_ns,
-    gpu_work.class,
-    gpu_work.category,
-    gpu_work.name,
-    gpu_work.unit,
-    gpu_work.precision,
+    gpu_event.event_id,
+    gpu_event.dur_ns,
+    gpu_event.busy_ns,
+    gpu_event.class,
+    gpu_event.category,
+    gpu_event.name,
+    gpu_event.unit,
+    gpu_event.precision,
     op_work.family,
     op_claim.matrix_flop,
     op_claim.vector_flop,
@@ -38,13 +38,12 @@ select
     kernel_shape.resident_blocks,
     kernel_shape.grid,
     kernel_shape.block
-from gpu_work
-left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+from gpu_event
+left join op_claim on gpu_event.rank = op_claim.rank and gpu_event.event_id = op_claim.event_id
 left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
-left join kernel_shape on gpu_work.rank = kernel_shape.rank and gpu_work.event_id = kernel_shape.event_id
-left join nesting as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+left join kernel_shape on gpu_event.rank = kernel_shape.rank and gpu_event.event_id = kernel_shape.event_id
 where
-    gpu_work.rank = $rank
-    and coalesce(call.start_ns, gpu_work.start_ns) >= $start_ns
-    and coalesce(call.start_ns, gpu_work.start_ns) < $end_ns
-order by gpu_work.event_id
+    gpu_event.rank = $rank
+    and if(gpu_event.runtime_id is null, gpu_event.start_ns, gpu_event.call_start_ns) >= $start_ns
+    and if(gpu_event.runtime_id is null, gpu_event.start_ns, gpu_event.call_start_ns) < $end_ns
+order by gpu_event.event_id

@@ -107,7 +107,7 @@ def test_names_tell_the_unit_of_matrix_products(name: str) -> None:
     """99 % of the time of kernels below products, convolutions and attention, without the helpers that rules name."""
     with RULES.open(encoding="utf-8") as stream:
         helpers = re.compile("|".join(f"({row['pattern']})" for row in csv.DictReader(stream) if not row["unit"]))
-    rows = opened(name).sql("select name, op, unit, dur_ns from gpu_work where category = 'kernel' and op is not null")
+    rows = opened(name).sql("select name, op, unit, dur_ns from gpu_event where category = 'kernel' and op is not null")
     known = unknown = 0
     for kernel, op, unit, dur_ns in rows.rows():
         if MATRIX_OP.fullmatch(op):

@@ -99,12 +99,12 @@ inside as (
 ),
 launched as (
     select call.event_id,
-        list({'event_id': gpu_work.event_id, 'dur_ns': gpu_work.dur_ns, 'is_own': gpu_work.op_id = call.event_id})
+        list({'event_id': gpu_event.event_id, 'dur_ns': gpu_event.dur_ns, 'is_own': gpu_event.op_id = call.event_id})
             as gpu_events
     from call
     inner join nesting as runtime on call.track_id = runtime.track_id
         and runtime.start_ns >= call.start_ns and runtime.start_ns < call.end_ns
-    inner join gpu_work on runtime.event_id = gpu_work.runtime_id
+    inner join gpu_event on runtime.event_id = gpu_event.runtime_id
     group by call.event_id
 )
 select call.name, dims, types, strides, concrete, count(*) as calls,

@@ -105,8 +105,8 @@ def test_kernels_of_dlrm_on_another_gpu() -> None:
     The total is within 10 % and single kernels within 25 % on average, weighted by their time.
     """
     question = (
-        "select gpu_work.event_id, gpu_work.name, gpu_work.dur_ns, kernel_shape.grid, kernel_shape.block"
-        " from gpu_work inner join kernel_shape using (rank, event_id) where gpu_work.class = 'computation'"
+        "select gpu_event.event_id, gpu_event.name, gpu_event.dur_ns, kernel_shape.grid, kernel_shape.block"
+        " from gpu_event inner join kernel_shape using (rank, event_id) where gpu_event.class = 'computation'"
     )
     before, after = opened("training/dlrm_a100_rank3.json.gz"), opened("training/dlrm_v100_cudagraph.json.gz")
     found = move_to(loop_of(before), named_gpu("Tesla V100 SXM2 16GB"), [])

@@ -44,7 +44,13 @@ def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConn
 def make(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
     """Make tables again by their queries, one after the other, as they stand before what comes later changes them."""
     for name in names:
-        connection.execute(f"create or replace temp table {name} as {catalog.get(name).sql}")
+        connection.execute(f"create or replace temp table {name} as {_maker_of(name).sql}")
+
+
+def _maker_of(name: str) -> catalog.Query:
+    """The query of the annotation that first makes a table: a view of a run can have the name of the table."""
+    makers = [query for query in catalog.queries("annotate") if query.writes == name]
+    return next((query for query in makers if query.name == name), makers[0])
 
 
 def derived(builder: TraceBuilder, folder: Path, sql: str, *made: str, model: Model | None = None) -> list[Row]:

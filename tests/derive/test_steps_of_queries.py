@@ -128,7 +128,7 @@ def test_launch_link_takes_correlation_before_external_id(tmp_path: Path) -> Non
     trace.kernel("linked", 10, 15, correlation=7, **{"External id": 4})
     trace.kernel("by_op", 20, 25, correlation=8, **{"External id": 4}).kernel("alone", 30, 35, correlation=9)
     sql = "select event_id, runtime_id, op_id, link from launch_link order by event_id"
-    assert step_rows(trace.load(tmp_path), "launch", sql) == [
+    assert step_rows(trace.load(tmp_path), "launch_of_work", sql) == [
         (2, 1, None, "correlation"),
         (3, None, 0, "external_id"),
     ]

@@ -25,12 +25,12 @@ def test_a_device_has_one_state_at_a_time(tmp_path: Path) -> None:
 
 
 def test_work_has_the_labels_of_its_launch(tmp_path: Path) -> None:
-    """`gpu_work`: the kernel runs after its step, and another one has no launch in the trace."""
+    """`gpu_event`: the kernel runs after its step, and another one has no launch in the trace."""
     trace = TraceBuilder().step(3, 0, 50).module("Linear", 0, 5, 30)
     trace.op("aten::addmm", 10, 20).launches("gemm", 100, 140, at=12, until=15, stream=7).kernel("lost", 60, 70)
     with trace.load(tmp_path) as opened:
         columns = "name, class, stream, dur_ns, busy_ns, queue_ns, step, module_path, op, is_compiled"
-        assert rows(opened, f"select {columns} from gpu_work order by start_ns") == [
+        assert rows(opened, f"select {columns} from gpu_event order by start_ns") == [
             ("lost", "computation", 7, 10_000, 10_000, None, None, None, None, None),
             ("gemm", "computation", 7, 40_000, 40_000, 85_000, 3, "Linear_0", "aten::addmm", False),
         ]

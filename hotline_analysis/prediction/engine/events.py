@@ -43,7 +43,7 @@ class Events:
     def are_on_gpu(self) -> bool:
         """Whether the trace has GPU work of the rank, in any step."""
         rank = self._times["rank"]
-        sql = "select exists (from gpu_work where rank = $rank)"
+        sql = "select exists (from gpu_event where rank = $rank)"
         return bool(self._trace.of(rank).sql(sql, rank=rank).item())
 
     def where(self, predicate: str) -> pl.DataFrame:

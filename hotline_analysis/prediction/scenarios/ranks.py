@@ -75,7 +75,7 @@ def _transfers(loop: Loop, kernels: pl.DataFrame) -> pl.DataFrame:
         rows = kernels.select("event_id", "dur_ns").join(transfers, on="event_id", how="left")
         return rows.select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
     collectives = loop.trace.of(loop.rank).sql(
-        "select event_id, step, short_name, start_ns, dur_ns from gpu_work where rank = $rank and"
+        "select event_id, step, short_name, start_ns, dur_ns from gpu_event where rank = $rank and"
         " class = 'communication' and list_contains($steps, step)",
         rank=loop.rank,
         steps=loop.alike["step"].to_list(),

@@ -8,7 +8,7 @@
 -- SparseAdam, SGD and Adagrad); `embedding_dense_backward_cpu` in aten/src/ATen/native/Embedding.cpp and the CUDA
 -- counterpart fill the whole table.
 --
--- :reads event, name_info, nesting, label, gpu_work
+-- :reads cpu_event, event, name_info, nesting, label, gpu_event
 -- :only_with name_info where name = 'aten::embedding_dense_backward'
 -- :finding passes over whole embedding tables, most of it {name}
 -- :remedy Pass sparse=True to nn.Embedding and update it with torch.optim.SparseAdam or SGD; or make the table smaller,
@@ -31,18 +31,16 @@ with dense_backward as (
 -- One row per op of the step, with the phase and whether the op is outermost.
 op_of_step as (
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        label.phase,
-        event.name,
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.phase,
+        cpu_event.name,
         around.op_id is null as is_outermost
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join nesting as around on nesting.rank = around.rank and nesting.parent_id = around.event_id
-    where nesting.rank = $rank and label.step = $step and event.category = 'cpu_op'
+    from cpu_event
+    left join nesting as around on cpu_event.rank = around.rank and cpu_event.parent_id = around.event_id
+    where cpu_event.rank = $rank and cpu_event.step = $step and cpu_event.category = 'cpu_op'
 ),
 
 -- One row per fill of a whole table. `embedding_dense_backward` contains no other fills.
@@ -92,15 +90,15 @@ select
 from spared_op
 union all
 select
-    gpu_work.event_id,
+    gpu_event.event_id,
     'work' as effect,
-    gpu_work.track_id,
-    gpu_work.start_ns,
-    gpu_work.end_ns,
-    gpu_work.dur_ns as saved_ns,
+    gpu_event.track_id,
+    gpu_event.start_ns,
+    gpu_event.end_ns,
+    gpu_event.dur_ns as saved_ns,
     spared_op.name
 from spared_op
 
-inner join gpu_work on spared_op.event_id = gpu_work.op_id
-where gpu_work.rank = $rank
+inner join gpu_event on spared_op.event_id = gpu_event.op_id
+where gpu_event.rank = $rank
 order by event_id, effect

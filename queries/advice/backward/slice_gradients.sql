@@ -7,7 +7,7 @@
 -- (`CopySlices::apply`) and `select_backward` in aten/src/ATen/native/TensorShape.cpp. The ten rounds come from
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads event, name_info, nesting, label, gpu_work
+-- :reads event, name_info, nesting, label, gpu_event
 -- :only_with name_info where slice_node_of(name) != ''
 -- :finding backward nodes of single slices that each pass a whole tensor, most of them {name}
 -- :remedy Collect the parts in a list and call torch.stack or torch.cat once, instead of writing into slices; take the
@@ -83,15 +83,15 @@ select
 from spared_node
 union all
 select
-    gpu_work.event_id,
+    gpu_event.event_id,
     'work' as effect,
-    gpu_work.track_id,
-    gpu_work.start_ns,
-    gpu_work.end_ns,
-    gpu_work.dur_ns as saved_ns,
+    gpu_event.track_id,
+    gpu_event.start_ns,
+    gpu_event.end_ns,
+    gpu_event.dur_ns as saved_ns,
     spared_node.name
-from gpu_work
-inner join nesting on gpu_work.rank = nesting.rank and gpu_work.op_id = nesting.event_id
+from gpu_event
+inner join nesting on gpu_event.rank = nesting.rank and gpu_event.op_id = nesting.event_id
 asof inner join spared_node on nesting.track_id = spared_node.track_id and nesting.start_ns >= spared_node.start_ns
-where gpu_work.rank = $rank and gpu_work.step = $step and nesting.start_ns < spared_node.end_ns
+where gpu_event.rank = $rank and gpu_event.step = $step and nesting.start_ns < spared_node.end_ns
 order by event_id, effect

@@ -6,8 +6,8 @@
 -- between the products take no time, because a fused kernel does this work during the multiplication. Source: Dao et
 -- al., "FlashAttention", NeurIPS 2022; PyTorch, torch.nn.functional.scaled_dot_product_attention.
 --
--- :reads gpu_work
--- :only_with gpu_work where is_softmax_op(op)
+-- :reads gpu_event
+-- :only_with gpu_event where is_softmax_op(op)
 -- :finding kernels between the two products of attention that is not fused
 -- :remedy Call torch.nn.functional.scaled_dot_product_attention, which does all of it in one kernel (in Hugging Face
 --     models: attn_implementation="sdpa").
@@ -18,7 +18,7 @@ with kernel as (
         is_batched_product(op) as is_product,
         is_softmax_op(op) as is_softmax,
         coalesce(is_op_on_scores(op), false) as is_of_scores
-    from gpu_work
+    from gpu_event
     where rank = $rank and step = $step and class = 'computation'
 ),
 

@@ -4,23 +4,22 @@
 -- after the convolution on the thread. Bound: the kernels adding the bias do not run. Source: PyTorch performance
 -- tuning guide, "Disable bias for convolutions directly followed by a batch norm".
 --
--- :reads event, nesting, gpu_work
--- :only_with gpu_work
+-- :reads cpu_event, gpu_event
+-- :only_with gpu_event
 -- :finding kernels that add the bias of a convolution before a batch norm
 -- :remedy Make the convolutions before batch norms without a bias: torch.nn.Conv2d(..., bias=False).
 with op as (
     -- One row per CPU op, with a flag for convolutions.
     select
-        event.event_id,
-        event.name,
-        nesting.track_id,
-        nesting.parent_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        is_convolution_op(event.name) as is_convolution
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    where event.rank = $rank and event.category = 'cpu_op'
+        event_id,
+        name,
+        track_id,
+        parent_id,
+        start_ns,
+        end_ns,
+        is_convolution_op(name) as is_convolution
+    from cpu_event
+    where rank = $rank and category = 'cpu_op'
 ),
 
 -- One row per outermost convolution op.
@@ -40,20 +39,20 @@ normed_convolution as (
 )
 
 select
-    gpu_work.event_id,
+    gpu_event.event_id,
     'work' as effect,
-    gpu_work.track_id,
-    gpu_work.start_ns,
-    gpu_work.end_ns,
-    gpu_work.dur_ns as saved_ns,
-    gpu_work.short_name as name
-from gpu_work
-inner join op on gpu_work.op_id = op.event_id
+    gpu_event.track_id,
+    gpu_event.start_ns,
+    gpu_event.end_ns,
+    gpu_event.dur_ns as saved_ns,
+    gpu_event.short_name as name
+from gpu_event
+inner join op on gpu_event.op_id = op.event_id
 asof inner join normed_convolution
     on op.track_id = normed_convolution.track_id and op.start_ns >= normed_convolution.start_ns
 where
-    gpu_work.rank = $rank
-    and gpu_work.step = $step
+    gpu_event.rank = $rank
+    and gpu_event.step = $step
     and op.end_ns <= normed_convolution.end_ns
-    and (op.name = 'aten::add_' or is_bias_kernel(gpu_work.name))
-order by gpu_work.event_id
+    and (op.name = 'aten::add_' or is_bias_kernel(gpu_event.name))
+order by gpu_event.event_id

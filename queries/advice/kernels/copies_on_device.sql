@@ -5,8 +5,8 @@
 -- its input in the required layout, type and place. Source: PyTorch performance tuning guide, "Fuse operations", for
 -- casts. For other copies, derived: each copy reads and writes a whole tensor and computes nothing.
 --
--- :reads gpu_work
--- :only_with gpu_work
+-- :reads gpu_event
+-- :only_with gpu_event
 -- :finding copies within the memory of the GPU
 -- :remedy Avoid contiguous(), to(dtype), repeat() and cat() between ops: keep one layout and one type, and write into
 --     parts of one tensor that is made before. torch.compile fuses casts and many copies with the ops beside them.
@@ -18,7 +18,7 @@ select
     end_ns,
     dur_ns as saved_ns,
     coalesce(op, short_name) as name
-from gpu_work
+from gpu_event
 where
     rank = $rank
     and step = $step

@@ -5,8 +5,8 @@
 -- because one fused kernel must read and write at least the same data. Source: PyTorch performance tuning guide, "Fuse
 -- operations".
 --
--- :reads gpu_work
--- :only_with gpu_work where starts_with(short_name, 'elementwise ')
+-- :reads gpu_event
+-- :only_with gpu_event where starts_with(short_name, 'elementwise ')
 -- :finding elementwise kernels in chains that one kernel each could do
 -- :remedy Let torch.compile fuse them (the module they are in is enough), or use the fused module if there is one
 --     (torch.nn.RMSNorm, for example).
@@ -17,7 +17,7 @@ with kernel as (
         starts_with(short_name, 'elementwise ')
         and not coalesce(is_compiled, false)
         and phase not in ('clipping', 'optimizer', 'zero_grad') as is_elementwise
-    from gpu_work
+    from gpu_event
     where rank = $rank and step = $step
 ),
 

@@ -5,8 +5,8 @@
 -- aten/src/ATen/native/cuda/Indexing.cu (`index_put_with_sort_kernel`) and EmbeddingBackwardKernel.cu. The backward of
 -- index_select and gather uses atomic additions instead, in IndexKernel.cu and ScatterGatherKernel.cu.
 --
--- :reads gpu_work
--- :only_with gpu_work where phase = 'backward' and is_sort_kernel(name)
+-- :reads gpu_event
+-- :only_with gpu_event where phase = 'backward' and is_sort_kernel(name)
 -- :finding kernels of index and embedding gradients that sort first, in {name}
 -- :remedy Where an index picks whole rows, use torch.index_select or gather, whose gradients need no sorting. Sort or
 --     deduplicate the indices of embeddings once, while loading data.
@@ -14,7 +14,7 @@ with kernel as (
     select
         *,
         is_sort_kernel(name) as is_sort
-    from gpu_work
+    from gpu_event
     where rank = $rank and step = $step and phase = 'backward' and op_id is not null
 ),
 

@@ -6,8 +6,8 @@
 -- the time of the same product at the GPU's peak or memory bandwidth, whichever is longer. Source: NVIDIA, "Matrix
 -- multiplication background user's guide", 2.2, tensor core requirements.
 --
--- :reads gpu_work, gpu_model, device_peak, op
--- :only_with gpu_work where unit = 'matrix' and precision in ('tf32', 'bf16', 'fp16')
+-- :reads gpu_event, gpu_model, device_peak, op
+-- :only_with gpu_event where unit = 'matrix' and precision in ('tf32', 'bf16', 'fp16')
 -- :only_with device_peak
 -- :finding matrix products whose rows are no multiple of 16 bytes
 -- :remedy Pad the dimensions of the operands to a multiple of 8 in half precision, of 4 in TF32: sequence length,
@@ -15,19 +15,19 @@
 with product as (
     -- One row per product on matrix units, with the shapes of the op.
     select
-        gpu_work.*,
+        gpu_event.*,
         op.input_dims,
         op.input_strides,
-        if(adds_first_argument(gpu_work.op), 1, 0) as first,
-        if(gpu_work.precision = 'tf32', 4, 2) as item_bytes
-    from gpu_work
-    inner join op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id
+        if(adds_first_argument(gpu_event.op), 1, 0) as first,
+        if(gpu_event.precision = 'tf32', 4, 2) as item_bytes
+    from gpu_event
+    inner join op on gpu_event.rank = op.rank and gpu_event.op_id = op.event_id
     where
-        gpu_work.rank = $rank
-        and gpu_work.step = $step
-        and gpu_work.unit = 'matrix'
-        and gpu_work.precision in ('tf32', 'bf16', 'fp16')
-        and is_matrix_product(gpu_work.op)
+        gpu_event.rank = $rank
+        and gpu_event.step = $step
+        and gpu_event.unit = 'matrix'
+        and gpu_event.precision in ('tf32', 'bf16', 'fp16')
+        and is_matrix_product(gpu_event.op)
         and op.input_dims is not null
 ),
 

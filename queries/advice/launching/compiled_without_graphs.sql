@@ -4,20 +4,19 @@
 -- replaying a CUDA graph takes no CPU time; the stretch's waits for the GPU stay. Source: PyTorch, torch.compile, mode
 -- "reduce-overhead" (CUDA graphs); NVIDIA, "Getting started with CUDA graphs".
 --
--- :reads compiled_span, gpu_work, event, gpu_wait
--- :only_with gpu_work where is_compiled
+-- :reads compiled_span, gpu_event, gpu_wait
+-- :only_with gpu_event where is_compiled
 -- :finding stretches of compiled code that launch their kernels one by one
 -- :remedy Compile with CUDA graphs: torch.compile(model, mode="reduce-overhead"), with inputs of fixed shapes.
 -- :scenario cuda_graph
 with launching_call as (
     select distinct
-        call.event_id,
-        call.track_id,
-        call.start_ns,
-        gpu_work.kernel_count
-    from gpu_work
-    inner join event as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
-    where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.is_compiled
+        runtime_id as event_id,
+        call_track_id as track_id,
+        call_start_ns as start_ns,
+        kernel_count
+    from gpu_event
+    where rank = $rank and step = $step and is_compiled
 ),
 
 -- One row per stretch of compiled code with launches, with the most kernels per call.

@@ -5,8 +5,8 @@
 -- launching takes no CPU time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations";
 -- NVIDIA Nsight Systems, expert system, "GPU starvation".
 --
--- :reads host_activity, compiled_span, gpu_work, nesting
--- :only_with gpu_work where runtime_id is not null
+-- :reads host_activity, compiled_span, gpu_event, nesting
+-- :only_with gpu_event where runtime_id is not null
 -- :finding stretches in which the CPU is busy launching ({name})
 -- :remedy Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA
 --     graphs), or a CUDA graph of the step.
@@ -37,7 +37,7 @@ total as (
         2 * count(*) filter (where kernel_count > 1 or is_compiled) < count(*) as has_launches,
         count(*) filter (where not is_compiled) as work_count,
         (select sum(end_ns - start_ns) from piece) as cpu_ns
-    from gpu_work
+    from gpu_event
     where rank = $rank and step = $step and runtime_id is not null
 )
 

@@ -4,8 +4,8 @@
 -- Kernels of collectives are excluded: they have few blocks on purpose. Bound: the work spreads over all
 -- multiprocessors. Source: NVIDIA Nsight Compute, rule "Launch configuration: small grid".
 --
--- :reads gpu_work, kernel_shape, gpu_model
--- :only_with gpu_work
+-- :reads gpu_event, kernel_shape, gpu_model
+-- :only_with gpu_event
 -- :only_with gpu_model
 -- :finding kernels with fewer blocks than the GPU has multiprocessors
 -- :remedy Give each kernel more work: a larger batch, several small layers as one (batched or grouped products), or
@@ -13,19 +13,19 @@
 with kernel as (
     -- One row per kernel, with its blocks and the times of the work before and after on the device.
     select
-        gpu_work.*,
+        gpu_event.*,
         kernel_shape.blocks as block_count,
         gpu_model.sm_count,
-        max(gpu_work.end_ns) over (
-            partition by gpu_work.device order by gpu_work.start_ns, gpu_work.event_id
+        max(gpu_event.end_ns) over (
+            partition by gpu_event.device order by gpu_event.start_ns, gpu_event.event_id
             rows between unbounded preceding and 1 preceding
         ) as busy_until_ns,
-        lead(gpu_work.start_ns) over (partition by gpu_work.device order by gpu_work.start_ns, gpu_work.event_id)
+        lead(gpu_event.start_ns) over (partition by gpu_event.device order by gpu_event.start_ns, gpu_event.event_id)
             as next_ns
-    from gpu_work
-    left join kernel_shape on gpu_work.rank = kernel_shape.rank and gpu_work.event_id = kernel_shape.event_id
-    left join gpu_model on gpu_work.rank = gpu_model.rank and gpu_work.device = gpu_model.device_id
-    where gpu_work.rank = $rank and gpu_work.step = $step
+    from gpu_event
+    left join kernel_shape on gpu_event.rank = kernel_shape.rank and gpu_event.event_id = kernel_shape.event_id
+    left join gpu_model on gpu_event.rank = gpu_model.rank and gpu_event.device = gpu_model.device_id
+    where gpu_event.rank = $rank and gpu_event.step = $step
 )
 
 select

@@ -5,26 +5,21 @@
 -- because another running kernel does the work as well. Source: NVIDIA Nsight Systems, expert system; NVIDIA, "Getting
 -- started with CUDA graphs", for the cost of a launch.
 --
--- :reads gpu_work, event
--- :only_with gpu_work where dur_ns < launch_dur_ns
+-- :reads gpu_event
+-- :only_with gpu_event where dur_ns < launch_dur_ns
 -- :finding kernels shorter than the call that launches them
 -- :remedy Have fewer, longer kernels: a larger batch, torch.compile, which fuses ops, and a fused optimizer.
 with kernel as (
     -- One row per kernel shorter than its launch call, with the call.
-    select
-        gpu_work.*,
-        call.track_id as call_track_id,
-        call.start_ns as call_start_ns,
-        call.end_ns as call_end_ns
-    from gpu_work
-    inner join event as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+    select *
+    from gpu_event
     where
-        gpu_work.rank = $rank
-        and gpu_work.step = $step
-        and gpu_work.class = 'computation'
-        and gpu_work.kernel_count = 1
-        and not gpu_work.is_compiled
-        and gpu_work.dur_ns < gpu_work.launch_dur_ns
+        rank = $rank
+        and step = $step
+        and class = 'computation'
+        and kernel_count = 1
+        and not is_compiled
+        and dur_ns < launch_dur_ns
 )
 
 select

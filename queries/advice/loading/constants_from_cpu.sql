@@ -5,45 +5,43 @@
 -- guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in torch/profiler/_pattern_matcher.py.
 -- 4 KiB is a page of host memory: a batch is larger.
 --
--- :reads gpu_work, gpu_op, event, nesting, gpu_wait
--- :only_with gpu_work where category = 'gpu_memcpy'
+-- :reads gpu_event, cpu_event, nesting, gpu_wait
+-- :only_with gpu_event where category = 'gpu_memcpy'
 -- :finding small tensors that are made on the CPU and copied to the GPU
 -- :remedy Make constants once and keep them on the GPU (register_buffer), and new tensors where they are used
 --     (device=x.device).
 with small_copy as (
     -- One row per small copy to the GPU.
-    select gpu_work.*
-    from gpu_work
-    inner join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
+    select *
+    from gpu_event
     where
-        gpu_work.rank = $rank
-        and gpu_work.step = $step
-        and gpu_work.phase in ('forward', 'loss', 'backward', 'clipping', 'optimizer')
-        and gpu_work.category = 'gpu_memcpy'
-        and is_copy_to_device(gpu_work.name)
-        and gpu_op.bytes <= 4096
+        rank = $rank
+        and step = $step
+        and phase in ('forward', 'loss', 'backward', 'clipping', 'optimizer')
+        and category = 'gpu_memcpy'
+        and is_copy_to_device(name)
+        and bytes <= 4096
 ),
 
 -- One row per outermost op that only copies.
 outermost_op as (
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        event.name
+        op.event_id,
+        op.track_id,
+        op.start_ns,
+        op.end_ns,
+        op.name
     from small_copy
     inner join nesting as call on small_copy.rank = call.rank and small_copy.runtime_id = call.event_id
-    inner join nesting
+    inner join cpu_event as op
         on
-            call.rank = nesting.rank
-            and call.track_id = nesting.track_id
-            and call.start_ns >= nesting.start_ns
-            and call.end_ns <= nesting.end_ns
-            and call.depth > nesting.depth
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    where event.category = 'cpu_op' and is_copy_op(event.name)
-    qualify row_number() over (partition by small_copy.event_id order by nesting.depth) = 1
+            call.rank = op.rank
+            and call.track_id = op.track_id
+            and call.start_ns >= op.start_ns
+            and call.end_ns <= op.end_ns
+            and call.depth > op.depth
+    where op.category = 'cpu_op' and is_copy_op(op.name)
+    qualify row_number() over (partition by small_copy.event_id order by op.depth) = 1
 )
 
 select

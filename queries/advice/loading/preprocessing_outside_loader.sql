@@ -5,22 +5,21 @@
 -- to get there. Bound: the data is ready when requested. Source: PyTorch performance tuning guide, "Enable asynchronous
 -- data loading and augmentation".
 --
--- :reads host_activity, event, nesting, name_info, gpu_work, gpu_op
+-- :reads host_activity, cpu_event, event, nesting, gpu_event, gpu_op
 -- :finding stretches in which the loop itself prepares data, most of it in {name}
 -- :remedy Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once
 --     before the run.
 with loader as ( -- noqa: ST03
     -- One row per DataLoader annotation.
     select
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        track_id,
+        start_ns,
+        end_ns
+    from cpu_event
     where
-        event.rank = $rank
-        and event.category in ('user_annotation', 'cpu_op')
-        and is_loader_mark(event.name)
+        rank = $rank
+        and category in ('user_annotation', 'cpu_op')
+        and is_loader_mark(name)
 ),
 
 -- One row per stretch of data loading on a launching thread.
@@ -39,11 +38,11 @@ loading_stretch as (
         and (
             not exists (select 1 from gpu_op where gpu_op.rank = $rank)
             or exists (
-                select 1 from gpu_work
+                select 1 from gpu_event
                 where
-                    gpu_work.rank = $rank
-                    and gpu_work.step = $step
-                    and is_copy_to_device(gpu_work.name)
+                    gpu_event.rank = $rank
+                    and gpu_event.step = $step
+                    and is_copy_to_device(gpu_event.name)
             )
         )
 ),
@@ -131,16 +130,13 @@ name_in_piece as (
     select
         piece.number,
         piece.track_id,
-        name_info.short_name,
-        sum(nesting.self_ns) as self_ns,
-        arg_max(nesting.event_id, (nesting.self_ns, -nesting.event_id)) as event_id
-    from nesting
-    asof inner join piece on nesting.track_id = piece.track_id and nesting.start_ns >= piece.start_ns
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    where nesting.rank = $rank and nesting.start_ns < piece.end_ns and not is_step_mark(event.name)
-    group by piece.number, piece.track_id, name_info.short_name
+        cpu_event.short_name,
+        sum(cpu_event.self_ns) as self_ns,
+        arg_max(cpu_event.event_id, (cpu_event.self_ns, -cpu_event.event_id)) as event_id
+    from cpu_event
+    asof inner join piece on cpu_event.track_id = piece.track_id and cpu_event.start_ns >= piece.start_ns
+    where cpu_event.rank = $rank and cpu_event.start_ns < piece.end_ns and not is_step_mark(cpu_event.name)
+    group by piece.number, piece.track_id, cpu_event.short_name
 ),
 
 longest_event as (

@@ -5,26 +5,24 @@
 -- keeps freed memory; when memory runs out, it frees all cached memory and synchronises) and PYTORCH_ALLOC_CONF,
 -- expandable_segments.
 --
--- :reads event, nesting, label, step
+-- :reads cpu_event, step
 -- :finding calls that allocate or free memory of the GPU
 -- :remedy Make the sizes of tensors the same in each step, or let segments grow
 --     (PYTORCH_ALLOC_CONF=expandable_segments:True); do not call torch.cuda.empty_cache() in the loop, and leave some
 --     memory free.
 select
-    event.event_id,
+    cpu_event.event_id,
     'host' as effect,
-    nesting.track_id,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as saved_ns,
-    event.name
-from event
-inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-inner join label on event.rank = label.rank and event.event_id = label.event_id
+    cpu_event.track_id,
+    cpu_event.start_ns,
+    cpu_event.end_ns,
+    cpu_event.end_ns - cpu_event.start_ns as saved_ns,
+    cpu_event.name
+from cpu_event
 where
-    event.rank = $rank
-    and label.step = $step
-    and label.step > (select min(step.step) from step where step.rank = $rank)
-    and event.category in ('cuda_runtime', 'cuda_driver')
-    and is_allocation_call(event.name)
-order by event.event_id
+    cpu_event.rank = $rank
+    and cpu_event.step = $step
+    and cpu_event.step > (select min(step.step) from step where step.rank = $rank)
+    and cpu_event.category in ('cuda_runtime', 'cuda_driver')
+    and is_allocation_call(cpu_event.name)
+order by cpu_event.event_id

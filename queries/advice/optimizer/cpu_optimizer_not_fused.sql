@@ -6,7 +6,7 @@
 -- parameters must read and write at least the same data. Source: torch.optim, "Taking an optimizer step": `fused` (also
 -- on the CPU); PyTorch performance tuning guide, "Fuse operations".
 --
--- :reads host_activity, event, nesting, label, launch
+-- :reads host_activity, cpu_event, event, nesting, launch
 -- :finding ops of an optimizer on the CPU and python between them, most of it {name}
 -- :remedy Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the
 --     CPU).
@@ -24,24 +24,22 @@ with level as (
 -- One row per outermost op of the optimizer.
 op as (
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        event.name
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.name
+    from cpu_event
     asof inner join level
         on
-            nesting.track_id = level.track_id
-            and nesting.depth = level.depth
-            and nesting.start_ns >= level.start_ns
+            cpu_event.track_id = level.track_id
+            and cpu_event.depth = level.depth
+            and cpu_event.start_ns >= level.start_ns
     where
-        nesting.rank = $rank
-        and label.step = $step
-        and label.phase = 'optimizer'
-        and event.category = 'cpu_op'
+        cpu_event.rank = $rank
+        and cpu_event.step = $step
+        and cpu_event.phase = 'optimizer'
+        and cpu_event.category = 'cpu_op'
         and level.op_id is null
         and not exists (select 1 from launch where launch.rank = $rank)
 ),

@@ -6,14 +6,14 @@
 -- operations"; torch.optim, "Taking an optimizer step": `foreach` and `fused`; `OptimizerSingleTensorPattern` in
 -- torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, nesting, event
--- :only_with gpu_work where phase = 'optimizer'
+-- :reads gpu_event, nesting, event
+-- :only_with gpu_event where phase = 'optimizer'
 -- :finding kernels of an optimizer that updates one parameter at a time
 -- :remedy Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
 -- :scenario fused_optimizer
 with kernel as (
     select *
-    from gpu_work
+    from gpu_event
     where rank = $rank and step = $step and phase = 'optimizer' and class != 'communication' and op is not null
 ),
 

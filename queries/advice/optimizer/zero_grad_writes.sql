@@ -4,13 +4,13 @@
 -- PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or optimizer.zero_grad()";
 -- `GradNotSetToNonePattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, host_activity, nesting
--- :only_with gpu_work where phase = 'zero_grad'
+-- :reads gpu_event, host_activity, nesting
+-- :only_with gpu_event where phase = 'zero_grad'
 -- :finding kernels that write zeros into gradients
 -- :remedy Release the gradients instead: optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0.
 with zero_write as (
     select *
-    from gpu_work
+    from gpu_event
     where
         rank = $rank
         and step = $step

@@ -6,8 +6,8 @@
 -- accuracy: TensorFloat-32 on Nvidia Ampere (and later) devices"; `FP32MatMulPattern` in
 -- torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, gpu_model, device_peak
--- :only_with gpu_work where unit = 'vector'
+-- :reads gpu_event, gpu_model, device_peak
+-- :only_with gpu_event where unit = 'vector'
 -- :only_with device_peak
 -- :finding matrix products in FP32 on CUDA cores
 -- :remedy Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
@@ -15,11 +15,11 @@
 -- :scenario tf32
 with product as (
     select
-        gpu_work.*,
-        sum(gpu_work.dur_ns) filter (where gpu_work.precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
-        sum(gpu_work.dur_ns) over () as all_ns
-    from gpu_work
-    where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+        *,
+        sum(dur_ns) filter (where precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
+        sum(dur_ns) over () as all_ns
+    from gpu_event
+    where rank = $rank and step = $step and unit is not null
 ),
 
 peak as (

@@ -6,8 +6,8 @@
 -- PyTorch performance tuning guide, "Use mixed precision and AMP"; Micikevicius et al., "Mixed precision training",
 -- ICLR 2018.
 --
--- :reads gpu_work, gpu_model, device_peak
--- :only_with gpu_work where precision = 'fp32'
+-- :reads gpu_event, gpu_model, device_peak
+-- :only_with gpu_event where precision = 'fp32'
 -- :only_with device_peak
 -- :finding matrix products in FP32
 -- :remedy Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a
@@ -15,11 +15,11 @@
 -- :scenario amp
 with product as (
     select
-        gpu_work.*,
-        sum(gpu_work.dur_ns) filter (where gpu_work.precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
-        sum(gpu_work.dur_ns) over () as all_ns
-    from gpu_work
-    where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+        *,
+        sum(dur_ns) filter (where precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
+        sum(dur_ns) over () as all_ns
+    from gpu_event
+    where rank = $rank and step = $step and unit is not null
 ),
 
 -- One row per GPU, with the peaks in FP32, TF32 and half precision.

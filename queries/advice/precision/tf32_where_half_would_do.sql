@@ -4,19 +4,19 @@
 -- apply: the few others are on purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide,
 -- "Use mixed precision and AMP"; Micikevicius et al., "Mixed precision training", ICLR 2018.
 --
--- :reads gpu_work, device_peak
--- :only_with gpu_work where precision = 'tf32'
+-- :reads gpu_event, device_peak
+-- :only_with gpu_event where precision = 'tf32'
 -- :only_with device_peak
 -- :finding matrix products and convolutions in TF32
 -- :remedy Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
 -- :scenario amp
 with product as (
     select
-        gpu_work.*,
-        sum(gpu_work.dur_ns) filter (where gpu_work.precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
-        sum(gpu_work.dur_ns) over () as all_ns
-    from gpu_work
-    where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+        *,
+        sum(dur_ns) filter (where precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
+        sum(dur_ns) over () as all_ns
+    from gpu_event
+    where rank = $rank and step = $step and unit is not null
 ),
 
 peak as (

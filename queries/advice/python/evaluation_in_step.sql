@@ -6,7 +6,7 @@
 -- from the first to the last, and the GPU work launched by them take no time. Source: PyTorch, "Autograd mechanics":
 -- inference mode and no-grad mode; Lightning, `check_val_every_n_epoch` and `val_check_interval`.
 --
--- :reads phase_span, step, event, nesting, op, gpu_work, user_frame, user_region, sampled_frame
+-- :reads phase_span, step, event, nesting, op, gpu_event, user_frame, user_region, sampled_frame
 -- :only_with phase_span where phase = 'backward'
 -- :finding stretches of forward passes after the optimizer, without a backward pass, {name}
 -- :remedy Evaluate every some steps or once per epoch, on a part of the data and with a larger batch, inside
@@ -137,19 +137,19 @@ cross join innermost_code
 where exists (select 1 from forward_op) and (select number_count from shared_count) <= 1
 union all
 select
-    gpu_work.event_id,
+    gpu_event.event_id,
     'work' as effect,
-    gpu_work.track_id,
-    gpu_work.start_ns,
-    gpu_work.end_ns,
-    gpu_work.dur_ns as saved_ns,
+    gpu_event.track_id,
+    gpu_event.start_ns,
+    gpu_event.end_ns,
+    gpu_event.dur_ns as saved_ns,
     innermost_code.name
-from gpu_work
-inner join stretch on gpu_work.launch_start_ns >= stretch.start_ns and gpu_work.launch_start_ns < stretch.end_ns
+from gpu_event
+inner join stretch on gpu_event.launch_start_ns >= stretch.start_ns and gpu_event.launch_start_ns < stretch.end_ns
 cross join innermost_code
 where
-    gpu_work.rank = $rank
-    and gpu_work.step = $step
+    gpu_event.rank = $rank
+    and gpu_event.step = $step
     and exists (select 1 from forward_op)
     and (select number_count from shared_count) <= 1
 order by effect, event_id

@@ -4,24 +4,22 @@
 -- take no time. Source: PyTorch, torch.cuda.empty_cache ("doesn't increase the amount of GPU memory available for
 -- PyTorch"); Python, gc.
 --
--- :reads event, nesting, label
+-- :reads cpu_event
 -- :finding calls of {name}
 -- :remedy Take them out of the loop, or call them every some hundred steps. Against pauses of Python's own collector:
 --     gc.freeze() after the set-up, and gc.disable().
 select
-    event.event_id,
+    event_id,
     'host' as effect,
-    nesting.track_id,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as saved_ns,
-    if(contains(event.name, 'empty_cache'), 'torch.cuda.empty_cache', 'gc.collect') as name
-from event
-inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-inner join label on event.rank = label.rank and event.event_id = label.event_id
+    track_id,
+    start_ns,
+    end_ns,
+    end_ns - start_ns as saved_ns,
+    if(contains(name, 'empty_cache'), 'torch.cuda.empty_cache', 'gc.collect') as name
+from cpu_event
 where
-    event.rank = $rank
-    and label.step = $step
-    and event.category = 'python_function'
-    and is_memory_release_frame(event.name)
-order by event.event_id
+    rank = $rank
+    and step = $step
+    and category = 'python_function'
+    and is_memory_release_frame(name)
+order by event_id

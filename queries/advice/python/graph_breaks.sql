@@ -6,7 +6,7 @@
 -- `torch_dynamo_resume_in_NAME_at_LINE`, shows where the graph ended. Bound: the time from the end of the first graph
 -- to the next region takes no time. Source: PyTorch, "Working with Graph Breaks" (torch.compile programming model).
 --
--- :reads name_info, event, nesting, step, user_frame
+-- :reads name_info, cpu_event, step, user_frame
 -- :only_with name_info where is_compiled_region(name)
 -- :finding breaks between graphs of compiled code, {name}
 -- :remedy Move the code that ends the graph out of the compiled function (print, logging, .item(), branches on values
@@ -15,20 +15,19 @@
 with op_of_step as (
     -- One row per op or annotation of the step.
     select
-        event.event_id,
-        event.name,
-        nesting.track_id,
-        nesting.depth,
-        nesting.start_ns,
-        nesting.end_ns
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        cpu_event.event_id,
+        cpu_event.name,
+        cpu_event.track_id,
+        cpu_event.depth,
+        cpu_event.start_ns,
+        cpu_event.end_ns
+    from cpu_event
     inner join step
         on
-            nesting.rank = step.rank
-            and nesting.start_ns >= step.start_ns
-            and nesting.start_ns < step.end_ns
-    where step.rank = $rank and step.step = $step and event.category in ('cpu_op', 'user_annotation')
+            cpu_event.rank = step.rank
+            and cpu_event.start_ns >= step.start_ns
+            and cpu_event.start_ns < step.end_ns
+    where step.rank = $rank and step.step = $step and cpu_event.category in ('cpu_op', 'user_annotation')
 ),
 
 -- One row per region of compiled code, with the number of the compiled function.

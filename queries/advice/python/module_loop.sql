@@ -7,7 +7,7 @@
 -- LSTMCell; PyTorch performance tuning guide, "Fuse operations". The ten rounds come from `ForLoopIndexingPattern` in
 -- torch/profiler/_pattern_matcher.py.
 --
--- :reads module_span, model_op, module_ancestor, step, nesting, event
+-- :reads cpu_event, module_span, model_op, module_ancestor, step, nesting
 -- :only_with module_span
 -- :finding stretches of the CPU in a module that a loop calls again and again, {name}
 -- :remedy Replace a cell in a loop by nn.LSTM, nn.GRU or nn.RNN over the whole sequence; batch the calls, or let
@@ -90,20 +90,19 @@ called_op as (
     select
         looped_span.number,
         looped_span.name,
-        nesting.event_id,
-        is_product_op(event.name) as is_product,
+        cpu_event.event_id,
+        is_product_op(cpu_event.name) as is_product,
         case
             when not looped_span.is_cell
-                then if(container.parent_id is null, nesting.end_ns - nesting.start_ns, 0)
-            when is_product_op(event.name) then (nesting.end_ns - nesting.start_ns) // 2
+                then if(container.parent_id is null, cpu_event.end_ns - cpu_event.start_ns, 0)
+            when is_product_op(cpu_event.name) then (cpu_event.end_ns - cpu_event.start_ns) // 2
             else 0
         end as kept_ns
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    left join container on nesting.event_id = container.parent_id
+    from cpu_event
+    left join container on cpu_event.event_id = container.parent_id
     asof inner join looped_span
-        on nesting.track_id = looped_span.track_id and nesting.start_ns >= looped_span.start_ns
-    where nesting.rank = $rank and event.category = 'cpu_op' and nesting.start_ns < looped_span.end_ns
+        on cpu_event.track_id = looped_span.track_id and cpu_event.start_ns >= looped_span.start_ns
+    where cpu_event.rank = $rank and cpu_event.category = 'cpu_op' and cpu_event.start_ns < looped_span.end_ns
 ),
 
 -- One row per call of a module that computes products, with the time that stays.

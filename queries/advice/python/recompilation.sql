@@ -4,27 +4,25 @@
 -- step after the first. Bound: compilation takes no time. Source: PyTorch, "Dealing with recompilations" (torch.compile
 -- troubleshooting).
 --
--- :reads event, nesting, label, step
+-- :reads cpu_event, step
 -- :finding times that torch.compile compiles again
 -- :remedy Find out why with TORCH_LOGS=recompiles; keep shapes fixed, or mark what changes (torch._dynamo.mark_dynamic,
 --     dynamic=True).
 with compilation as (
     -- One row per outermost compilation mark.
     select
-        event.event_id,
-        event.name,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
+        cpu_event.event_id,
+        cpu_event.name,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns
+    from cpu_event
     where
-        event.rank = $rank
-        and label.step = $step
-        and label.step > (select min(step.step) from step where step.rank = $rank)
-        and (is_compile_mark(event.name) or is_compile_frame(event.name))
-    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
+        cpu_event.rank = $rank
+        and cpu_event.step = $step
+        and cpu_event.step > (select min(step.step) from step where step.rank = $rank)
+        and (is_compile_mark(cpu_event.name) or is_compile_frame(cpu_event.name))
+    qualify is_outermost(cpu_event.start_ns, cpu_event.end_ns, cpu_event.track_id, cpu_event.depth)
 )
 
 select

@@ -6,7 +6,7 @@
 -- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization". The ten rounds come from
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads event, name_info, nesting, label
+-- :reads cpu_event, name_info, nesting
 -- :only_with name_info where name = 'aten::_local_scalar_dense'
 -- :finding rounds of small ops that each end with reading a single value, most of them from {name}
 -- :remedy Compute on the whole tensor instead of its elements (torch.where, clamp, masks); stack values and read all
@@ -14,23 +14,21 @@
 with outer_op as (
     -- One row per outermost op.
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        event.name,
-        label.phase,
-        label.module_id,
-        is_value_read(event.name) as is_read
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join nesting as parent on nesting.rank = parent.rank and nesting.parent_id = parent.event_id
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.name,
+        cpu_event.phase,
+        cpu_event.module_id,
+        is_value_read(cpu_event.name) as is_read
+    from cpu_event
+    left join nesting as parent on cpu_event.rank = parent.rank and cpu_event.parent_id = parent.event_id
     where
-        nesting.rank = $rank
-        and label.step = $step
-        and label.phase is distinct from 'optimizer'
-        and event.category = 'cpu_op'
+        cpu_event.rank = $rank
+        and cpu_event.step = $step
+        and cpu_event.phase is distinct from 'optimizer'
+        and cpu_event.category = 'cpu_op'
         and parent.op_id is null
 ),
 

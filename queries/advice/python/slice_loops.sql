@@ -5,25 +5,24 @@
 -- rounds than a model has layers. Bound: all rounds together take as much CPU time as the longest round; the GPU time
 -- is unchanged. Source: `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py, including the ten rounds.
 --
--- :reads event, nesting, op, label
+-- :reads cpu_event, nesting, op
 -- :finding rounds of loops over slices of a tensor, most of them from {name}
 -- :remedy Replace the loop by ops on the whole tensor: batched matrix products, torch.vmap, or indexing with ranges.
 with op_of_step as (
     -- One row per op of the step, with the slice if the op takes one.
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.depth,
-        nesting.start_ns,
-        nesting.end_ns,
-        event.name,
-        case when is_slice_op(event.name) then event.name || coalesce(op.concrete_inputs::varchar, '') end as slice,
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.depth,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.name,
+        case when is_slice_op(cpu_event.name) then cpu_event.name || coalesce(op.concrete_inputs::varchar, '') end
+            as slice,
         op.concrete_inputs is not null as has_inputs
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join op on event.rank = op.rank and event.event_id = op.event_id
-    where nesting.rank = $rank and label.step = $step and event.category = 'cpu_op'
+    from cpu_event
+    left join op on cpu_event.rank = op.rank and cpu_event.event_id = op.event_id
+    where cpu_event.rank = $rank and cpu_event.step = $step and cpu_event.category = 'cpu_op'
 ),
 
 -- One row per op, with the enclosing op.

@@ -5,40 +5,37 @@
 -- computing. Source: PyTorch, torch.nn.parallel.DistributedDataParallel, `broadcast_buffers`; `_sync_buffers` in
 -- distributed.py.
 --
--- :reads event, nesting, label
+-- :reads cpu_event
 -- :finding times that DistributedDataParallel sends the buffers to all ranks before forward
 -- :remedy Turn it off, unless ranks must agree on the buffers at each step: DistributedDataParallel(...,
 --     broadcast_buffers=False). The running statistics of batch norms then are those of each rank.
 with forward_call as (
     -- One row per forward call of DistributedDataParallel.
     select
-        event.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
+        event_id,
+        track_id,
+        start_ns,
+        end_ns
+    from cpu_event
     where
-        event.rank = $rank
-        and label.step = $step
-        and event.category = 'user_annotation'
-        and event.name = 'DistributedDataParallel.forward'
+        rank = $rank
+        and step = $step
+        and category = 'user_annotation'
+        and name = 'DistributedDataParallel.forward'
 ),
 
 -- One row per op in these calls, with flags for broadcasts and for ops that only move data.
 op as (
     select
         forward_call.event_id as forward_id,
-        nesting.event_id,
-        nesting.start_ns,
-        is_broadcast_op(event.name) as is_broadcast,
-        is_collective_op(event.name) or is_data_movement(event.name) as is_of_copies
-    from nesting
+        cpu_event.event_id,
+        cpu_event.start_ns,
+        is_broadcast_op(cpu_event.name) as is_broadcast,
+        is_collective_op(cpu_event.name) or is_data_movement(cpu_event.name) as is_of_copies
+    from cpu_event
     asof inner join forward_call
-        on nesting.track_id = forward_call.track_id and nesting.start_ns >= forward_call.start_ns
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    where nesting.rank = $rank and nesting.end_ns <= forward_call.end_ns and event.category = 'cpu_op'
+        on cpu_event.track_id = forward_call.track_id and cpu_event.start_ns >= forward_call.start_ns
+    where cpu_event.rank = $rank and cpu_event.end_ns <= forward_call.end_ns and cpu_event.category = 'cpu_op'
 ),
 
 last_broadcast as (

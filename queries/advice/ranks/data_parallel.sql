@@ -4,24 +4,22 @@
 -- the ops take no time, in forward and in backward. Source: PyTorch performance tuning guide, "Distributed
 -- optimizations"; torch.nn.DataParallel ("It is recommended to use DistributedDataParallel").
 --
--- :reads event, nesting, label, gpu_op
+-- :reads cpu_event, gpu_op
 -- :finding copies of the model, its inputs and results between GPUs by DataParallel
 -- :remedy Use DistributedDataParallel with one process for each GPU (torchrun).
 select
-    event.event_id,
+    cpu_event.event_id,
     'host' as effect,
-    nesting.track_id,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as saved_ns,
-    event.name
-from event
-inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-inner join label on event.rank = label.rank and event.event_id = label.event_id
+    cpu_event.track_id,
+    cpu_event.start_ns,
+    cpu_event.end_ns,
+    cpu_event.end_ns - cpu_event.start_ns as saved_ns,
+    cpu_event.name
+from cpu_event
 where
-    event.rank = $rank
-    and label.step = $step
-    and event.category = 'cpu_op'
-    and is_data_parallel_op(event.name)
+    cpu_event.rank = $rank
+    and cpu_event.step = $step
+    and cpu_event.category = 'cpu_op'
+    and is_data_parallel_op(cpu_event.name)
     and (select count(distinct device) from gpu_op where rank = $rank) > 1
-order by event.event_id
+order by cpu_event.event_id

@@ -5,21 +5,21 @@
 -- for later ranks. Source: Li et al., "PyTorch distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning
 -- guide, "Distributed optimizations".
 --
--- :reads gpu_work, collective_use
--- :only_with gpu_work where class = 'communication'
+-- :reads gpu_event, collective_use
+-- :only_with gpu_event where class = 'communication'
 -- :finding collectives of gradients, part of which no computation hides
 -- :remedy Hide or shorten them: larger batches or gradient accumulation under no_sync(), gradients in half precision
 --     (bf16_compress_hook), other sizes of buckets (bucket_cap_mb). Compare the ranks first: some may wait for a late
 --     one.
 select
-    gpu_work.event_id,
+    gpu_event.event_id,
     'work' as effect,
-    gpu_work.track_id,
-    gpu_work.start_ns,
-    gpu_work.end_ns,
-    gpu_work.dur_ns as saved_ns,
-    gpu_work.short_name as name
-from gpu_work
-inner join collective_use on gpu_work.rank = collective_use.rank and gpu_work.event_id = collective_use.event_id
-where gpu_work.rank = $rank and gpu_work.step = $step and collective_use.use = 'gradients'
-order by gpu_work.event_id
+    gpu_event.track_id,
+    gpu_event.start_ns,
+    gpu_event.end_ns,
+    gpu_event.dur_ns as saved_ns,
+    gpu_event.short_name as name
+from gpu_event
+inner join collective_use on gpu_event.rank = collective_use.rank and gpu_event.event_id = collective_use.event_id
+where gpu_event.rank = $rank and gpu_event.step = $step and collective_use.use = 'gradients'
+order by gpu_event.event_id

@@ -5,8 +5,8 @@
 -- calling op stays (one runtime call, if the trace has no such ops). Source: Li et al., "PyTorch distributed", VLDB
 -- 2020, section 3.2.2, gradient bucketing (figure 2: time for 60 million parameters by size of a call).
 --
--- :reads gpu_work, event, label, nesting
--- :only_with gpu_work where phase = 'backward' and class = 'communication'
+-- :reads gpu_event, cpu_event, event, label, nesting
+-- :only_with gpu_event where phase = 'backward' and class = 'communication'
 -- :finding collectives of backward, about one for each parameter
 -- :remedy Reduce gradients in buckets: DistributedDataParallel does (bucket_cap_mb); with collectives of your own,
 --     flatten the gradients first.
@@ -24,15 +24,15 @@ with gradient as (
 -- One row per collective of backward, ranked by duration.
 ranked_collective as (
     select
-        gpu_work.*,
-        row_number() over (order by gpu_work.dur_ns desc, gpu_work.event_id) as place
-    from gpu_work
+        gpu_event.*,
+        row_number() over (order by gpu_event.dur_ns desc, gpu_event.event_id) as place
+    from gpu_event
     cross join gradient
     where
-        gpu_work.rank = $rank
-        and gpu_work.step = $step
-        and gpu_work.phase = 'backward'
-        and gpu_work.class = 'communication'
+        gpu_event.rank = $rank
+        and gpu_event.step = $step
+        and gpu_event.phase = 'backward'
+        and gpu_event.class = 'communication'
         and gradient.parameter_count > 2
     qualify count(*) over () > 1 and 2 * count(*) over () >= gradient.parameter_count
 ),
@@ -41,14 +41,13 @@ ranked_collective as (
 -- that launch a collective also do other work; only the runtime call then counts.
 op as (
     select
-        nesting.event_id,
-        nesting.parent_id
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+        event_id,
+        parent_id
+    from cpu_event
     where
-        nesting.rank = $rank
-        and event.category = 'cpu_op'
-        and is_collective_op(event.name)
+        rank = $rank
+        and category = 'cpu_op'
+        and is_collective_op(name)
 ),
 
 call as (

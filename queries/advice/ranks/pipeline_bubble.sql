@@ -5,21 +5,21 @@
 -- (p - 1) / (m + p - 1) of a step remains (`pipeline_bubbles`). Source: Huang et al., "GPipe", NeurIPS 2019, section 2;
 -- Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2.
 --
--- :reads gpu_work, collective_use, thread_wait
+-- :reads gpu_event, collective_use, thread_wait
 -- :finding waits for another pipeline stage
 -- :remedy Use more micro-batches in each step, an interleaved or zero-bubble schedule, or stages that take equally
 --     long.
 select
-    gpu_work.event_id,
+    gpu_event.event_id,
     'work' as effect,
-    gpu_work.track_id,
-    gpu_work.start_ns,
-    gpu_work.end_ns,
-    gpu_work.dur_ns as saved_ns,
-    gpu_work.short_name as name
-from gpu_work
-inner join collective_use on gpu_work.rank = collective_use.rank and gpu_work.event_id = collective_use.event_id
-where gpu_work.rank = $rank and gpu_work.step = $step and collective_use.use = 'stages'
+    gpu_event.track_id,
+    gpu_event.start_ns,
+    gpu_event.end_ns,
+    gpu_event.dur_ns as saved_ns,
+    gpu_event.short_name as name
+from gpu_event
+inner join collective_use on gpu_event.rank = collective_use.rank and gpu_event.event_id = collective_use.event_id
+where gpu_event.rank = $rank and gpu_event.step = $step and collective_use.use = 'stages'
 union all
 select
     thread_wait.event_id,

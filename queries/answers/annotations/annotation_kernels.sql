@@ -10,7 +10,7 @@
 -- :param phase PHASE = NULL         only work launched in this phase
 -- :param module VARCHAR = NULL      only work launched in this module or its submodules, by path
 -- :param annotation VARCHAR = NULL  only annotations whose name contains this text
--- :reads annotation_span, event, gpu_op, launch, label, model_op
+-- :reads gpu_event, annotation_span, event
 -- :column rank RANK
 -- :column event_id BIGINT           the GPU event
 -- :column category VARCHAR          kernel, gpu_memcpy or gpu_memset
@@ -50,25 +50,23 @@ gpu_span as (
 -- one row per selected GPU event, with its launching call
 work as (
     select
-        event.rank,
-        event.event_id,
-        event.category,
-        event.name,
-        event.track_id,
-        event.start_ns,
-        event.dur_ns,
-        call.track_id as call_track_id,
-        call.start_ns as called_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    left join label on launch.rank = label.rank and launch.event_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-    left join event as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
+        rank,
+        event_id,
+        category,
+        name,
+        track_id,
+        nullif(device, -1) as device,
+        stream,
+        start_ns,
+        dur_ns,
+        call_track_id,
+        call_start_ns as called_ns
+    from gpu_event
     where
-        is_asked($rank, launch.rank)
-        and is_asked($step, label.step)
-        and is_asked($phase, label.phase)
-        and in_module(model_op.path, $module)
+        is_asked($rank, rank)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
+        and in_module(module_path, $module)
 ),
 
 -- one row per GPU event, with the innermost CPU annotation around the launching call
@@ -102,8 +100,8 @@ select
     annotated_work.event_id,
     annotated_work.category,
     annotated_work.name,
-    gpu_op.device,
-    gpu_op.stream,
+    annotated_work.device,
+    annotated_work.stream,
     annotated_work.start_ns,
     annotated_work.dur_ns,
     annotation.event_id as annotation_id,
@@ -113,12 +111,11 @@ select
         when annotated_work.gpu_annotation_id is not null then 'gpu_span'
     end as evidence
 from annotated_work
-inner join gpu_op on annotated_work.rank = gpu_op.rank and annotated_work.event_id = gpu_op.event_id
 left join event as annotation
     on
         annotated_work.rank = annotation.rank
         and coalesce(annotated_work.launch_annotation_id, annotated_work.gpu_annotation_id) = annotation.event_id
 where
-    is_asked($device, gpu_op.device)
+    is_asked($device, annotated_work.device)
     and ($annotation is null or contains(annotation.name, $annotation))
 order by annotated_work.rank, annotated_work.start_ns, annotated_work.event_id

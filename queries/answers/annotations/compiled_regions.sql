@@ -5,7 +5,7 @@
 -- functions were compiled separately. A call inside another region is attributed to the outer region.
 --
 -- :param rank BIGINT = NULL          only this rank
--- :reads event, nesting, label, model_op, phase_span, launch
+-- :reads gpu_event, cpu_event, phase_span
 -- :column rank RANK
 -- :column region VARCHAR             number of the function and of the version, as in PyTorch
 -- :column module_path VARCHAR        module of all calls; NULL if several or unknown
@@ -21,23 +21,20 @@
 -- one row per outermost call of a compiled region
 with region as (
     select
-        event.rank,
-        event.event_id,
-        regexp_extract(event.name, '^Torch-Compiled Region:? *(.*)$', 1) as region,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        label.phase,
-        model_op.path as module_path
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+        rank,
+        event_id,
+        regexp_extract(name, '^Torch-Compiled Region:? *(.*)$', 1) as region,
+        track_id,
+        start_ns,
+        end_ns,
+        phase,
+        module_path
+    from cpu_event
     where
-        event.category = 'cpu_op'
-        and is_compiled_region(event.name)
-        and is_asked($rank, event.rank)
-    qualify is_outermost(nesting.start_ns, nesting.end_ns, (event.rank, nesting.track_id), nesting.depth)
+        category = 'cpu_op'
+        and is_compiled_region(name)
+        and is_asked($rank, rank)
+    qualify is_outermost(start_ns, end_ns, (rank, track_id), depth)
 ),
 
 -- one row per call, with the start of the forward pass around the call
@@ -82,13 +79,14 @@ gpu_time_of_call as (
     select
         region.rank,
         region.event_id,
-        sum(event.dur_ns) as gpu_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join nesting as call on launch.rank = call.rank and launch.runtime_id = call.event_id
+        sum(gpu_event.dur_ns) as gpu_ns
+    from gpu_event
     asof inner join region
-        on call.rank = region.rank and call.track_id = region.track_id and call.start_ns >= region.start_ns
-    where call.start_ns < region.end_ns
+        on
+            gpu_event.rank = region.rank
+            and gpu_event.call_track_id = region.track_id
+            and gpu_event.call_start_ns >= region.start_ns
+    where gpu_event.runtime_id is not null and gpu_event.call_start_ns < region.end_ns
     group by region.rank, region.event_id
 )
 

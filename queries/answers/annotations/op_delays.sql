@@ -9,7 +9,7 @@
 -- :param phase PHASE = NULL                 only this phase
 -- :param module VARCHAR = NULL              only this module and its submodules, by path
 -- :param op VARCHAR = NULL                  only ops with this name
--- :reads event, launch, label, model_op
+-- :reads gpu_event, cpu_event
 -- :column rank RANK
 -- :column op VARCHAR                        name of the op
 -- :column kernel_sequence VARCHAR           names of the launched GPU events, in order, joined by ` -> `
@@ -28,16 +28,15 @@
 -- one row per GPU event with a known launching call and op
 with work as (
     select
-        launch.rank,
-        launch.op_id,
-        launch.launch_start_ns as launched_ns,
-        event.event_id,
-        event.name,
-        event.start_ns,
-        event.dur_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    where launch.runtime_id is not null and launch.op_id is not null and is_asked($rank, launch.rank)
+        rank,
+        op_id,
+        launch_start_ns as launched_ns,
+        event_id,
+        name,
+        start_ns,
+        dur_ns
+    from gpu_event
+    where runtime_id is not null and op_id is not null and is_asked($rank, rank)
 ),
 
 -- one row per op call: the launched sequence, the first launch and the start of the first work
@@ -66,13 +65,11 @@ delay as (
         greatest(0, call.launched_ns - op.start_ns) as op_to_launch_ns,
         greatest(0, call.started_ns - call.launched_ns) as launch_to_start_ns
     from call
-    inner join event as op on call.rank = op.rank and call.op_id = op.event_id
-    left join label on call.rank = label.rank and call.op_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    inner join cpu_event as op on call.rank = op.rank and call.op_id = op.event_id
     where
-        is_asked($step, label.step)
-        and is_asked($phase, label.phase)
-        and in_module(model_op.path, $module)
+        is_asked($step, op.step)
+        and is_asked($phase, op.phase)
+        and in_module(op.module_path, $module)
         and is_asked($op, op.name)
 )
 

@@ -15,7 +15,7 @@
 -- :param module VARCHAR = NULL       only annotations in this module or its submodules, by path; a GPU span has the
 --                                    module of its CPU annotation
 -- :param annotation VARCHAR = NULL   only annotations whose name contains this text
--- :reads annotation_span, event, label, launch, model_op
+-- :reads gpu_event, annotation_span, label, model_op
 -- :column rank RANK
 -- :column side VARCHAR               cpu or gpu
 -- :column name VARCHAR               name of the annotation
@@ -36,16 +36,15 @@ with span as (
 -- one row per thread and time of a launch: the sum of GPU time launched up to then
 launch_moment as (
     select
-        call.rank,
-        call.track_id,
-        call.start_ns,
-        sum(sum(event.dur_ns)) over (
-            partition by call.rank, call.track_id order by call.start_ns rows unbounded preceding
+        rank,
+        call_track_id as track_id,
+        call_start_ns as start_ns,
+        sum(sum(dur_ns)) over (
+            partition by rank, call_track_id order by call_start_ns rows unbounded preceding
         ) as until_here_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join event as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
-    group by call.rank, call.track_id, call.start_ns
+    from gpu_event
+    where call_track_id is not null
+    group by rank, call_track_id, call_start_ns
 ),
 
 -- one row per span, with the GPU time launched on the thread before the span's end

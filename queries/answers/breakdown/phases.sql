@@ -6,7 +6,7 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :reads phase_span, step, label, event, launch, idle_part, gpu_wait
+-- :reads gpu_event, phase_span, step, label, idle_part, gpu_wait
 -- :column rank RANK
 -- :column phase PHASE
 -- :column cpu_ns BIGINT           time of the main thread in the phase
@@ -63,16 +63,14 @@ wait_time as (
 -- one row per phase: the launched GPU work
 gpu_time as (
     select
-        label.rank,
-        label.phase,
+        rank,
+        phase,
         count(*) as gpu_event_count,
-        sum(event.dur_ns)::bigint as gpu_time_ns,
-        sum(launch.busy_ns)::bigint as gpu_busy_ns
-    from launch
-    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    where label.phase is not null and is_asked($step, label.step)
-    group by label.rank, label.phase
+        sum(dur_ns)::bigint as gpu_time_ns,
+        sum(busy_ns)::bigint as gpu_busy_ns
+    from gpu_event
+    where phase is not null and is_asked($step, step)
+    group by rank, phase
 ),
 
 idle_time as (

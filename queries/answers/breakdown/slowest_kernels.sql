@@ -5,7 +5,7 @@
 -- :param phase PHASE = NULL       only this phase
 -- :param module VARCHAR = NULL    only work launched in this module or its submodules, by path
 -- :param limit BIGINT >= 0 = 10   maximum number of rows
--- :reads gpu_work
+-- :reads gpu_event
 -- :column name VARCHAR            full name
 -- :column short_name VARCHAR      name without namespaces, template arguments and tile sizes
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
@@ -32,7 +32,7 @@ select
     max(dur_ns) as max_ns,
     arg_max(rank, (dur_ns, -rank, -event_id)) as example_rank,
     arg_max(event_id, (dur_ns, -rank, -event_id)) as example_event_id
-from gpu_work
+from gpu_event
 where
     is_asked($rank, rank)
     and is_asked($step, step)

@@ -11,7 +11,7 @@
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
 --                                 column to order by
 -- :param limit BIGINT >= 0 = 10   maximum number of rows
--- :reads event, label, nesting, launch, model_op
+-- :reads cpu_event, gpu_event
 -- :column name VARCHAR                 name of the op
 -- :column count BIGINT                 calls
 -- :column cpu_self_ns BIGINT           CPU time outside inner ops
@@ -28,58 +28,44 @@ with op as (
     select
         rank,
         event_id,
-        name
-    from event
+        name,
+        track_id,
+        start_ns,
+        end_ns
+    from cpu_event
     where
         category = 'cpu_op'
         and is_asked($rank, rank)
-        and $step is null
-        and $phase is null
-        and $module is null
-    union all
-    select
-        event.rank,
-        event.event_id,
-        event.name
-    from event
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-    where
-        event.category = 'cpu_op'
-        and is_asked($rank, event.rank)
-        and ($step is not null or $phase is not null or $module is not null)
-        and is_asked($step, label.step)
-        and is_asked($phase, label.phase)
-        and in_module(model_op.path, $module)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
+        and in_module(module_path, $module)
 ),
 
 -- one row per op name: CPU self time, calls and the longest call
 cpu_self as (
     select
         op.name,
-        sum(nesting.self_ns)::bigint as cpu_self_ns,
-        count(*) filter (where nesting.event_id = nesting.op_id) as count,
+        sum(cpu_event.self_ns)::bigint as cpu_self_ns,
+        count(*) filter (where cpu_event.event_id = cpu_event.op_id) as count,
         arg_max(
-            {'rank': nesting.rank, 'event_id': nesting.event_id},
-            (nesting.end_ns - nesting.start_ns, -nesting.rank, -nesting.event_id)
-        ) filter (where nesting.event_id = nesting.op_id) as longest
-    from nesting
-    inner join op on nesting.rank = op.rank and nesting.op_id = op.event_id
+            {'rank': cpu_event.rank, 'event_id': cpu_event.event_id},
+            (cpu_event.end_ns - cpu_event.start_ns, -cpu_event.rank, -cpu_event.event_id)
+        ) filter (where cpu_event.event_id = cpu_event.op_id) as longest
+    from cpu_event
+    inner join op on cpu_event.rank = op.rank and cpu_event.op_id = op.event_id
     group by op.name
 ),
 
 -- one row per GPU event launched by an op: the thread and time of the launch, and the duration
 launched_work as (
     select
-        launch.rank,
-        launch.op_id,
-        call.track_id,
-        call.start_ns,
-        event.dur_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join nesting as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
-    where launch.op_id is not null
+        rank,
+        op_id,
+        call_track_id as track_id,
+        call_start_ns as start_ns,
+        dur_ns
+    from gpu_event
+    where op_id is not null and call_track_id is not null
 ),
 
 gpu_self as (
@@ -122,15 +108,13 @@ shown_call as (
     select
         op.rank,
         op.name,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        is_outermost(
-            nesting.start_ns, nesting.end_ns, (op.rank, nesting.track_id, op.name), (-nesting.end_ns, op.event_id)
-        ) as is_outermost
+        op.track_id,
+        op.start_ns,
+        op.end_ns,
+        is_outermost(op.start_ns, op.end_ns, (op.rank, op.track_id, op.name), (-op.end_ns, op.event_id))
+            as is_outermost
     from op
     inner join shown_op on op.name = shown_op.name
-    inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
 ),
 
 -- Starts and ends of these calls, and the launches, in order of time. A launch counts from its start.

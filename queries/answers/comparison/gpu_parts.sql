@@ -10,7 +10,7 @@
 -- :param step BIGINT = NULL        only this step
 -- :param phase PHASE = NULL        only this phase
 -- :param module VARCHAR = NULL     only this module and its submodules, by path
--- :reads gpu_event, launch, event, label, idle_part, region_segment, model_op
+-- :reads gpu_event, idle_part, region_segment
 -- :column rank RANK
 -- :column step STEP                NULL for work without a step
 -- :column part VARCHAR             class of the work, or the cause of idle time (`idle: python`)
@@ -156,45 +156,46 @@ launching_call as (
     select
         call.rank,
         call.call_id,
-        coalesce(is_graph_launch(event.name), false) as by_graph,
-        case when event.start_ns < region_segment.end_ns then region_segment.region end as region
+        coalesce(is_graph_launch(call.api), false) as by_graph,
+        case when call.call_start_ns < region_segment.end_ns then region_segment.region end as region
     from (
         select distinct
             rank,
-            coalesce(runtime_id, op_id) as call_id
-        from launch
-        where is_asked($rank, rank)
+            coalesce(runtime_id, op_id) as call_id,
+            api,
+            call_track_id,
+            call_start_ns
+        from gpu_event
+        where is_asked($rank, rank) and call_track_id is not null
     ) as call
-    inner join event on call.rank = event.rank and call.call_id = event.event_id
     asof left join region_segment
         on
-            event.rank = region_segment.rank
-            and event.track_id = region_segment.track_id
-            and event.start_ns >= region_segment.start_ns
+            call.rank = region_segment.rank
+            and call.call_track_id = region_segment.track_id
+            and call.call_start_ns >= region_segment.start_ns
 ),
 
 -- one row per selected GPU event, with the step, phase, module, region and op of its launch
 labelled_work as materialized (
     select
-        launch.rank,
-        launch.event_id,
-        label.step,
-        label.phase,
-        model_op.path as module_path,
+        gpu_event.rank,
+        gpu_event.event_id,
+        gpu_event.step,
+        gpu_event.phase,
+        gpu_event.module_path,
         launching_call.region,
-        op.name as op,
+        gpu_event.op,
         launching_call.by_graph
-    from launch
-    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
-    left join event as op on launch.rank = op.rank and launch.op_id = op.event_id
+    from gpu_event
     left join launching_call
-        on launch.rank = launching_call.rank and coalesce(launch.runtime_id, launch.op_id) = launching_call.call_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+        on
+            gpu_event.rank = launching_call.rank
+            and coalesce(gpu_event.runtime_id, gpu_event.op_id) = launching_call.call_id
     where
-        is_asked($rank, launch.rank)
-        and is_asked($step, label.step)
-        and is_asked($phase, label.phase)
-        and in_module(model_op.path, $module)
+        is_asked($rank, gpu_event.rank)
+        and is_asked($step, gpu_event.step)
+        and is_asked($phase, gpu_event.phase)
+        and in_module(gpu_event.module_path, $module)
 ),
 
 -- one row per piece of device time, with all labels

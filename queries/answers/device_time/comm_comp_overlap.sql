@@ -15,7 +15,7 @@
 -- :param step BIGINT = NULL      only work launched in this step
 -- :param phase PHASE = NULL      only work launched in this phase
 -- :param module VARCHAR = NULL   only work launched in this module or its submodules, by path
--- :reads gpu_work, gpu_state
+-- :reads gpu_event, gpu_state
 -- :column rank RANK
 -- :column device DEVICE           -1 without a device
 -- :column step STEP               NULL if not grouped by step or event, or outside every step
@@ -48,7 +48,7 @@ with work as (
         is_asked($step, step)
         and is_asked($phase, phase)
         and in_module(module_path, $module) as is_chosen
-    from gpu_work
+    from gpu_event
     where
         class in ('computation', 'communication')
         and dur_ns > 0

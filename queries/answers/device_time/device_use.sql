@@ -8,7 +8,7 @@
 -- missing from the trace, so the true busy share is between `gpu_busy_pct` and `gpu_busy_most_pct`.
 --
 -- :param rank BIGINT = NULL           only this rank
--- :reads launch, label, event, name_info, idle_part
+-- :reads gpu_event, idle_part
 -- :column rank RANK                   NULL for all ranks together
 -- :column scope VARCHAR               run (of a rank), step or phase; all (ranks) if several ranks have GPU work
 -- :column step STEP                   NULL for other scopes
@@ -39,18 +39,14 @@
 -- one row per GPU event with a launch: its busy time and queue time
 with launched_work as (
     select
-        label.rank,
-        label.step,
-        label.phase,
-        launch.busy_ns,
-        launch.queue_ns,
-        name_info.class = 'memory' as is_copy,
-        name_info.class = 'communication' as is_communication
-    from launch
-    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    left join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+        rank,
+        step,
+        phase,
+        busy_ns,
+        queue_ns,
+        class = 'memory' as is_copy,
+        class = 'communication' as is_communication
+    from gpu_event
 ),
 
 -- one row per scope: busy time and queue time

@@ -7,7 +7,7 @@
 -- :param step BIGINT = NULL          only this step
 -- :param cause HOST_CAUSE = NULL     only idle time of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many names of each cause; NULL for all
--- :reads idle_part, nesting, event, name_info
+-- :reads idle_part, cpu_event
 -- :column rank RANK
 -- :column cause HOST_CAUSE           cause of the idle time
 -- :column category VARCHAR           category of the events
@@ -47,15 +47,15 @@ thread as (
 
 -- one row per event of such a thread
 thread_event as (
-    select nesting.*
-    from nesting
+    select cpu_event.*
+    from cpu_event
     inner join thread
         on
-            nesting.rank = thread.rank
-            and nesting.track_id = thread.track_id
-            and nesting.start_ns < thread.end_ns
-            and nesting.end_ns > thread.start_ns
-    where nesting.end_ns > nesting.start_ns
+            cpu_event.rank = thread.rank
+            and cpu_event.track_id = thread.track_id
+            and cpu_event.start_ns < thread.end_ns
+            and cpu_event.end_ns > thread.start_ns
+    where cpu_event.end_ns > cpu_event.start_ns
 ),
 
 -- Borders of events and idle parts on the threads, with the innermost event and the cause from the border on.
@@ -143,22 +143,20 @@ name_time as (
     select
         event_time.rank,
         event_time.cause,
-        event.category,
-        coalesce(name_info.short_name, event.name) as short_name,
-        arg_max(event.name, (event_time.own_ns, -event_time.event_id)) as name,
+        cpu_event.category,
+        cpu_event.short_name,
+        arg_max(cpu_event.name, (event_time.own_ns, -event_time.event_id)) as name,
         count(*) as count,
         sum(event_time.own_ns)::bigint as idle_ns,
         max(event_time.own_ns) as max_ns,
         arg_max(event_time.event_id, (event_time.own_ns, -event_time.event_id)) as event_id
     from event_time
-    inner join event on event_time.rank = event.rank and event_time.event_id = event.event_id
-    left join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    group by event_time.rank, event_time.cause, event.category, coalesce(name_info.short_name, event.name)
+    inner join cpu_event on event_time.rank = cpu_event.rank and event_time.event_id = cpu_event.event_id
+    group by event_time.rank, event_time.cause, cpu_event.category, cpu_event.short_name
     qualify
         row_number() over (
             partition by event_time.rank, event_time.cause
-            order by sum(event_time.own_ns) desc, event.category, coalesce(name_info.short_name, event.name)
+            order by sum(event_time.own_ns) desc, cpu_event.category, cpu_event.short_name
         ) <= coalesce($limit, 9223372036854775807)
 )
 

@@ -19,7 +19,7 @@
 --                                      only this class of kernels
 -- :param limit BIGINT >= 0 or NULL = 20
 --                                      maximum number of rows per rank; NULL for all
--- :reads gpu_work, gpu_op, kernel_shape, op_claim, op_work, device_peak, gpu_model
+-- :reads gpu_event, gpu_op, kernel_shape, op_claim, op_work, device_peak, gpu_model
 -- :column rank RANK
 -- :column short_name VARCHAR           name without namespaces, template arguments and tile sizes
 -- :column name VARCHAR                 full name
@@ -52,15 +52,15 @@
 -- one row per selected kernel, with its shape and its work
 with launched_kernel as ( -- noqa: ST03
     select
-        gpu_work.rank,
-        gpu_work.device,
-        gpu_work.event_id,
-        gpu_work.short_name,
-        gpu_work.name,
-        gpu_work.class,
-        gpu_work.dur_ns,
-        gpu_work.unit as named_unit,
-        gpu_work.precision as named_precision,
+        gpu_event.rank,
+        gpu_event.device,
+        gpu_event.event_id,
+        gpu_event.short_name,
+        gpu_event.name,
+        gpu_event.class,
+        gpu_event.dur_ns,
+        gpu_event.unit as named_unit,
+        gpu_event.precision as named_precision,
         gpu_op.registers_per_thread as registers,
         gpu_op.shared_memory_bytes,
         kernel_shape.* exclude (rank, event_id),
@@ -69,23 +69,23 @@ with launched_kernel as ( -- noqa: ST03
         op_claim.vector_flop,
         op_claim.bytes,
         op_work.dtype,
-        unit_of_work(gpu_work.unit, op_claim.matrix_flop, op_work.dtype) as unit,
-        coalesce(gpu_work.precision, op_work.dtype) as "precision",
+        unit_of_work(gpu_event.unit, op_claim.matrix_flop, op_work.dtype) as unit,
+        coalesce(gpu_event.precision, op_work.dtype) as "precision",
         false as is_link_copy,
-        case when $by = 'launch' then gpu_work.event_id end as launch_id
-    from gpu_work
-    left join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
-    left join kernel_shape on gpu_work.rank = kernel_shape.rank and gpu_work.event_id = kernel_shape.event_id
-    left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+        case when $by = 'launch' then gpu_event.event_id end as launch_id
+    from gpu_event
+    left join gpu_op on gpu_event.rank = gpu_op.rank and gpu_event.event_id = gpu_op.event_id
+    left join kernel_shape on gpu_event.rank = kernel_shape.rank and gpu_event.event_id = kernel_shape.event_id
+    left join op_claim on gpu_event.rank = op_claim.rank and gpu_event.event_id = op_claim.event_id
     left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
     where
-        gpu_work.category = 'kernel'
-        and is_asked($rank, gpu_work.rank)
-        and is_asked($device, gpu_work.device)
-        and is_asked($step, gpu_work.step)
-        and is_asked($phase, gpu_work.phase)
-        and in_module(gpu_work.module_path, $module)
-        and is_asked($kernel_class, gpu_work.class)
+        gpu_event.category = 'kernel'
+        and is_asked($rank, gpu_event.rank)
+        and is_asked($device, gpu_event.device)
+        and is_asked($step, gpu_event.step)
+        and is_asked($phase, gpu_event.phase)
+        and in_module(gpu_event.module_path, $module)
+        and is_asked($kernel_class, gpu_event.class)
 ),
 
 -- one row per kernel name, or per launch

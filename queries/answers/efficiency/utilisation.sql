@@ -18,7 +18,7 @@
 -- :param device BIGINT = NULL    only this device
 -- :param step BIGINT = NULL      only work of this step
 -- :param phase PHASE = NULL      only work of this phase
--- :reads kernel_roofline, idle_part, kernel_shape, gpu_model, host_activity, phase_span, gpu_metric, gpu_work
+-- :reads kernel_roofline, idle_part, kernel_shape, gpu_model, host_activity, phase_span, gpu_metric, gpu_event
 -- :column rank RANK
 -- :column device DEVICE          -1 without a device
 -- :column step STEP              NULL if not grouped by step, or outside every step
@@ -150,20 +150,20 @@ metric_sample as (
     select
         gpu_metric.* exclude (start_ns, event_id),
         coalesce(gpu_metric.start_ns < idle_part.end_ns, false) as is_idle,
-        if(is_idle, idle_part.step, gpu_work.step) as step,
-        if(is_idle, idle_part.phase, gpu_work.phase) as phase,
-        is_idle or gpu_work.event_id is not null as is_observed
+        if(is_idle, idle_part.step, gpu_event.step) as step,
+        if(is_idle, idle_part.phase, gpu_event.phase) as phase,
+        is_idle or gpu_event.event_id is not null as is_observed
     from gpu_metric
     asof left join idle_part
         on
             gpu_metric.rank = idle_part.rank
             and gpu_metric.device = idle_part.device
             and gpu_metric.start_ns >= idle_part.start_ns
-    asof left join gpu_work
+    asof left join gpu_event
         on
-            gpu_metric.rank = gpu_work.rank
-            and gpu_metric.device = gpu_work.device
-            and gpu_metric.start_ns >= gpu_work.start_ns
+            gpu_metric.rank = gpu_event.rank
+            and gpu_metric.device = gpu_event.device
+            and gpu_metric.start_ns >= gpu_event.start_ns
     where is_asked($rank, gpu_metric.rank) and is_asked($device, gpu_metric.device)
 ),
 

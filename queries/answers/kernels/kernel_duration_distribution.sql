@@ -15,7 +15,7 @@
 -- :param kernel_class KERNEL_CLASS = NULL
 --                                   only this class of work
 -- :param limit BIGINT >= 0 = NULL   maximum number of rows; NULL for all
--- :reads gpu_work, event
+-- :reads gpu_event, event
 -- :column key VARCHAR               class, name, short name, op, module path, phase or category
 -- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several classes
 -- :column rank_count BIGINT         number of ranks with this work
@@ -38,7 +38,7 @@
 
 -- one row per selected GPU event
 with asked_work as ( -- noqa: ST03
-    select * from gpu_work
+    select * from gpu_event
     where
         is_asked($rank, rank)
         and is_asked($device, device)

@@ -13,7 +13,7 @@
 -- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are runtime outliers
 -- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are delay outliers
 -- :param limit BIGINT >= 0 = NULL                maximum number of rows, in order of start; NULL for all
--- :reads gpu_work, event, gpu_gap
+-- :reads gpu_event, gpu_gap
 -- :column rank RANK
 -- :column event_id BIGINT           the GPU event
 -- :column name VARCHAR              short name of the GPU event
@@ -37,38 +37,37 @@
 -- :column phase PHASE               of the launch; NULL outside every phase or without a launch
 -- :column module_path VARCHAR       module of the launch; NULL if unknown
 select
-    gpu_work.rank,
-    gpu_work.event_id,
-    gpu_work.short_name as name,
-    gpu_work.class,
-    gpu_work.device,
-    gpu_work.stream,
-    gpu_work.start_ns,
-    gpu_work.runtime_id,
-    call.name as api,
-    gpu_work.op_id,
-    gpu_work.launch_dur_ns as launch_ns,
-    gpu_work.queue_ns,
-    gpu_work.dur_ns as gpu_ns,
-    gpu_work.kernel_count,
+    gpu_event.rank,
+    gpu_event.event_id,
+    gpu_event.short_name as name,
+    gpu_event.class,
+    gpu_event.device,
+    gpu_event.stream,
+    gpu_event.start_ns,
+    gpu_event.runtime_id,
+    gpu_event.api,
+    gpu_event.op_id,
+    gpu_event.launch_dur_ns as launch_ns,
+    gpu_event.queue_ns,
+    gpu_event.dur_ns as gpu_ns,
+    gpu_event.kernel_count,
     coalesce(gpu_gap.end_ns - gpu_gap.start_ns, 0) as idle_before_ns,
     coalesce(
-        gpu_work.dur_ns < gpu_work.launch_dur_ns and gpu_work.launch_dur_ns <= $runtime_cutoff_ns, false
+        gpu_event.dur_ns < gpu_event.launch_dur_ns and gpu_event.launch_dur_ns <= $runtime_cutoff_ns, false
     ) as is_short,
-    coalesce(gpu_work.launch_dur_ns > $runtime_cutoff_ns, false) as is_runtime_outlier,
-    coalesce(gpu_work.queue_ns > $delay_cutoff_ns, false) as is_delay_outlier,
-    gpu_work.step,
-    gpu_work.phase,
-    gpu_work.module_path
-from gpu_work
-left join event as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
-left join gpu_gap on gpu_work.rank = gpu_gap.rank and gpu_work.event_id = gpu_gap.next_id
+    coalesce(gpu_event.launch_dur_ns > $runtime_cutoff_ns, false) as is_runtime_outlier,
+    coalesce(gpu_event.queue_ns > $delay_cutoff_ns, false) as is_delay_outlier,
+    gpu_event.step,
+    gpu_event.phase,
+    gpu_event.module_path
+from gpu_event
+left join gpu_gap on gpu_event.rank = gpu_gap.rank and gpu_event.event_id = gpu_gap.next_id
 where
-    is_asked($rank, gpu_work.rank)
-    and is_asked($device, gpu_work.device)
-    and is_asked($stream, gpu_work.stream)
-    and is_asked($step, gpu_work.step)
-    and is_asked($phase, gpu_work.phase)
-    and in_module(gpu_work.module_path, $module)
-order by gpu_work.rank, gpu_work.start_ns, gpu_work.event_id
+    is_asked($rank, gpu_event.rank)
+    and is_asked($device, gpu_event.device)
+    and is_asked($stream, gpu_event.stream)
+    and is_asked($step, gpu_event.step)
+    and is_asked($phase, gpu_event.phase)
+    and in_module(gpu_event.module_path, $module)
+order by gpu_event.rank, gpu_event.start_ns, gpu_event.event_id
 limit $limit

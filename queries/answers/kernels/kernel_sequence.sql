@@ -11,7 +11,7 @@
 -- :param phase PHASE = NULL           only work launched in this phase
 -- :param module VARCHAR = NULL        only work of this module and its submodules, by path
 -- :param op VARCHAR = NULL            only work launched inside CPU ops with this name
--- :reads event, gpu_op, launch, label, model_op, name_info, nesting
+-- :reads gpu_event, cpu_event, label, model_op, name_info, nesting
 -- :column rank RANK
 -- :column device DEVICE               -1 without a device
 -- :column stream BIGINT               stream; -1 if the event has no stream
@@ -31,22 +31,20 @@
 -- one row per GPU event, with its stream and launch
 with work as (
     select
-        event.rank,
-        event.event_id,
-        event.category,
-        event.name,
-        event.start_ns,
-        event.end_ns,
-        device_of(gpu_op.device) as device,
-        stream_of(gpu_op.stream) as stream,
-        launch.runtime_id,
-        coalesce(launch.runtime_id, launch.op_id) as caller_id,
-        launch.launch_start_ns,
-        launch.launch_dur_ns
-    from event
-    inner join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
-    where is_asked($rank, event.rank)
+        rank,
+        event_id,
+        category,
+        name,
+        start_ns,
+        end_ns,
+        device,
+        stream_of(stream) as stream,
+        runtime_id,
+        coalesce(runtime_id, op_id) as caller_id,
+        launch_start_ns,
+        launch_dur_ns
+    from gpu_event
+    where is_asked($rank, rank)
 ),
 
 -- one row per GPU event, with its place on the stream and its number within the launching call
@@ -81,18 +79,17 @@ spaced_work as (
 -- one row per call of the selected op, with the latest end so far on the thread
 named_op as (
     select
-        nesting.rank,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        max(nesting.end_ns) over (
-            partition by nesting.rank, nesting.track_id
-            order by nesting.start_ns, nesting.depth rows between unbounded preceding and current row
+        rank,
+        track_id,
+        start_ns,
+        end_ns,
+        max(end_ns) over (
+            partition by rank, track_id
+            order by start_ns, depth rows between unbounded preceding and current row
         ) as reached_ns,
-        nesting.depth
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    where event.category = 'cpu_op' and event.name = $op
+        depth
+    from cpu_event
+    where category = 'cpu_op' and name = $op
 ),
 
 outer_op as (

@@ -16,7 +16,7 @@
 -- :param module VARCHAR = NULL                   only launches in this module or its submodules, by path
 -- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are runtime outliers
 -- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are delay outliers
--- :reads launch, event, label, model_op, gpu_gap, step
+-- :reads gpu_event, gpu_gap, step
 -- :column rank RANK
 -- :column key VARCHAR                         name of the call, phase, path of the module, or op; NULL if unknown
 -- :column step STEP                           NULL if not grouped by step, or outside every step
@@ -43,44 +43,42 @@
 -- one row per launching call, with its GPU work and idle time
 with call as (
     select
-        launch.rank,
-        launch.runtime_id,
-        any_value(launch.op_id) as op_id,
+        gpu_event.rank,
+        gpu_event.runtime_id,
+        any_value(gpu_event.api) as api,
+        any_value(gpu_event.op) as op,
+        any_value(gpu_event.step) as step,
+        any_value(gpu_event.phase) as phase,
+        any_value(gpu_event.module_path) as module_path,
         count(*) as gpu_event_count,
-        any_value(launch.launch_dur_ns) as call_ns,
-        sum(event.dur_ns) as gpu_ns,
-        min(launch.queue_ns) as queue_ns,
+        any_value(gpu_event.launch_dur_ns) as call_ns,
+        sum(gpu_event.dur_ns) as gpu_ns,
+        min(gpu_event.queue_ns) as queue_ns,
         coalesce(sum(gpu_gap.end_ns - gpu_gap.start_ns), 0) as idle_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
-    where launch.runtime_id is not null and is_asked($rank, launch.rank)
-    group by launch.rank, launch.runtime_id
+    from gpu_event
+    left join gpu_gap on gpu_event.rank = gpu_gap.rank and gpu_event.event_id = gpu_gap.next_id
+    where gpu_event.runtime_id is not null and is_asked($rank, gpu_event.rank)
+    group by gpu_event.rank, gpu_event.runtime_id
 ),
 
 -- one row per selected launching call, with its key and flags
 marked_call as (
     select
-        call.*,
+        call.* replace (case when $by = 'step' then call.step end as step),
         case $by
-            when 'api' then api.name
-            when 'phase' then label.phase
-            when 'module' then model_op.path
-            when 'op' then op.name
+            when 'api' then call.api
+            when 'phase' then call.phase
+            when 'module' then call.module_path
+            when 'op' then call.op
         end as key,
-        case when $by = 'step' then label.step end as step,
         call.call_ns > $runtime_cutoff_ns as is_runtime_outlier,
         call.gpu_ns < call.call_ns and call.call_ns <= $runtime_cutoff_ns as is_short,
         call.queue_ns > $delay_cutoff_ns as is_delay_outlier
     from call
-    inner join event as api on call.rank = api.rank and call.runtime_id = api.event_id
-    inner join label on call.rank = label.rank and call.runtime_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-    left join event as op on call.rank = op.rank and call.op_id = op.event_id and $by = 'op'
     where
-        is_asked($step, label.step)
-        and is_asked($phase, label.phase)
-        and in_module(model_op.path, $module)
+        is_asked($step, call.step)
+        and is_asked($phase, call.phase)
+        and in_module(call.module_path, $module)
 ),
 
 wall_time as (

@@ -16,7 +16,7 @@
 -- :param zeros_pct DOUBLE = NULL   share of zeros in the maps after a ReLU; overrides the counted share
 -- :param item_bytes BIGINT >= 1 <= 8 = 4
 --                                  bytes of a value
--- :reads memory_block, model_op, event, nesting, step, rank_info
+-- :reads memory_block, model_op, cpu_event, nesting, step, rank_info
 -- :column rank RANK
 -- :column module_path VARCHAR      module producing the maps; NULL if unknown
 -- :column made_by VARCHAR          op producing the maps; NULL if unknown
@@ -62,23 +62,22 @@ module_zeros as (
 -- Outermost ops, with the next two ops on the thread.
 own_op as (
     select
-        event.rank,
-        event.event_id,
-        event.name,
-        lead(event.name) over of_track as next_name,
-        lead(event.name, 2) over of_track as second_name
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    left join nesting as around on nesting.rank = around.rank and nesting.parent_id = around.event_id
+        cpu_event.rank,
+        cpu_event.event_id,
+        cpu_event.name,
+        lead(cpu_event.name) over of_track as next_name,
+        lead(cpu_event.name, 2) over of_track as second_name
+    from cpu_event
+    left join nesting as around on cpu_event.rank = around.rank and cpu_event.parent_id = around.event_id
     where
-        event.category = 'cpu_op'
-        and contains(event.name, '::')
-        and not is_op_of_autograd(event.name)
-        and is_asked($rank, event.rank)
+        cpu_event.category = 'cpu_op'
+        and contains(cpu_event.name, '::')
+        and not is_op_of_autograd(cpu_event.name)
+        and is_asked($rank, cpu_event.rank)
         and around.op_id is null
         -- views of a tensor
-        and not is_shape_op(event.name)
-    window of_track as (partition by event.rank, nesting.track_id order by nesting.start_ns, event.event_id)
+        and not is_shape_op(cpu_event.name)
+    window of_track as (partition by cpu_event.rank, cpu_event.track_id order by cpu_event.start_ns, cpu_event.event_id)
 ),
 
 -- one row per saved map, with the producing and the consuming op

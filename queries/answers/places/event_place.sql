@@ -12,7 +12,7 @@
 -- :column source VARCHAR               file and first line of the innermost function of the user around the event, or
 --                                      the line stored by the capture for the module; NULL if unknown
 -- :column function VARCHAR             name of this function; NULL if unknown
-with cpu_event as (
+with cpu_side as (
     select coalesce(
         (
             select coalesce(launch.runtime_id, launch.op_id) from launch
@@ -25,7 +25,7 @@ with cpu_event as (
 nested_event as (
     select nesting.*
     from nesting
-    inner join cpu_event on nesting.event_id = cpu_event.event_id
+    inner join cpu_side on nesting.event_id = cpu_side.event_id
     where nesting.rank = $rank
 ),
 

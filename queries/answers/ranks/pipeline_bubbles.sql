@@ -10,7 +10,7 @@
 --
 -- :param rank BIGINT = NULL             only this rank
 -- :param step BIGINT = NULL             only this step
--- :reads collective_use, collective, collective_call, event, gpu_work, launch, step, thread_wait
+-- :reads collective_use, collective, collective_call, event, gpu_event, step, thread_wait
 -- :column rank RANK
 -- :column step STEP
 -- :column stage BIGINT                  position in the pipeline, from 0; NULL if unknown
@@ -32,15 +32,14 @@ with call as (
         collective_call.group_size,
         collective_call.group_ranks,
         -- without this argument, the op's name has the peer: `nccl:recv 1<-0`
-        coalesce(own.peer::varchar, called.peer::varchar, op.name, '') as peer
+        coalesce(own.peer::varchar, called.peer::varchar, gpu_event.op, '') as peer
     from collective_use
     inner join event on collective_use.rank = event.rank and collective_use.event_id = event.event_id
     inner join collective_call
         on collective_use.rank = collective_call.rank and collective_use.event_id = collective_call.event_id
-    left join launch on event.rank = launch.rank and event.event_id = launch.event_id
+    left join gpu_event on event.rank = gpu_event.rank and event.event_id = gpu_event.event_id
     left join collective as own on event.rank = own.rank and event.event_id = own.event_id
-    left join collective as called on launch.rank = called.rank and launch.op_id = called.event_id
-    left join event as op on launch.rank = op.rank and launch.op_id = op.event_id
+    left join collective as called on gpu_event.rank = called.rank and gpu_event.op_id = called.event_id
     left join thread_wait on event.rank = thread_wait.rank and event.event_id = thread_wait.event_id
     where
         collective_use.use = 'stages'
@@ -65,7 +64,7 @@ computing_kernel as ( -- noqa: ST03
         rank,
         start_ns,
         end_ns
-    from gpu_work
+    from gpu_event
     where class = 'computation' and end_ns > start_ns and rank in (select rank from call)
 ),
 

@@ -12,8 +12,7 @@
 -- :param step BIGINT = NULL          only this step
 -- :param phase PHASE = NULL          only time in this phase
 -- :param module VARCHAR = NULL       only time of this module or its submodules, by path
--- :reads collective_match, late_pair, label_segment, region_segment, phase_span, launch, event, label, idle_part,
---        model_op, name_info
+-- :reads collective_match, late_pair, label_segment, region_segment, phase_span, gpu_event, idle_part, model_op
 -- :column rank RANK                  of the last process
 -- :column activity VARCHAR           host, idle, or the class of the GPU work
 -- :column phase PHASE                NULL outside every step
@@ -120,20 +119,21 @@ host_piece as (
 -- one row per GPU event, with the phase, module and region of its launch
 launched_work as (
     select
-        launch.rank,
-        launch.event_id,
-        label.phase,
-        label.module_id,
-        case when call.start_ns < region_segment.end_ns then region_segment.region end as region
-    from launch
-    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
-    left join event as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
+        gpu_event.rank,
+        gpu_event.event_id,
+        gpu_event.phase,
+        gpu_event.module_id,
+        gpu_event.class,
+        gpu_event.end_ns,
+        gpu_event.busy_ns,
+        case when gpu_event.call_start_ns < region_segment.end_ns then region_segment.region end as region
+    from gpu_event
     asof left join region_segment
         on
-            call.rank = region_segment.rank
-            and call.track_id = region_segment.track_id
-            and call.start_ns >= region_segment.start_ns
-    where launch.rank in (select rank from compared_window where on_gpu)
+            gpu_event.rank = region_segment.rank
+            and gpu_event.call_track_id = region_segment.track_id
+            and gpu_event.call_start_ns >= region_segment.start_ns
+    where gpu_event.rank in (select rank from compared_window where on_gpu)
 ),
 
 -- one row per piece of time, on the host or the device
@@ -150,20 +150,16 @@ piece as (
     from host_piece
     union all
     select
-        launched_work.rank,
+        rank,
         true,
-        name_info.class,
-        launched_work.phase,
-        launched_work.module_id,
-        launched_work.region,
-        event.end_ns - launch.busy_ns,
-        event.end_ns
+        class,
+        phase,
+        module_id,
+        region,
+        end_ns - busy_ns,
+        end_ns
     from launched_work
-    inner join launch on launched_work.rank = launch.rank and launched_work.event_id = launch.event_id
-    inner join event on launched_work.rank = event.rank and launched_work.event_id = event.event_id
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    where launch.busy_ns > 0
+    where busy_ns > 0
     union all
     select
         idle_part.rank,

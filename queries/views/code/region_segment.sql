@@ -4,7 +4,7 @@
 -- the best substitute for a module: `## forward:over_arch ##`, or the autograd node on a thread of its own. Annotations
 -- of steps and collective calls are not regions.
 --
--- :reads nesting, event, step
+-- :reads nesting, cpu_event, step
 -- :column rank RANK
 -- :column track_id BIGINT  the thread
 -- :column start_ns BIGINT  start
@@ -15,23 +15,22 @@
 -- one row per annotation of the user
 with annotation as (
     select
-        nesting.rank,
-        nesting.track_id,
-        nesting.event_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.depth as tree_depth,
-        event.name as region
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        cpu_event.rank,
+        cpu_event.track_id,
+        cpu_event.event_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.depth as tree_depth,
+        cpu_event.name as region
+    from cpu_event
     where
-        event.category = 'user_annotation'
-        and not is_collective_mark(event.name)
-        and (event.rank, event.event_id) not in (
+        cpu_event.category = 'user_annotation'
+        and not is_collective_mark(cpu_event.name)
+        and (cpu_event.rank, cpu_event.event_id) not in (
             select (step.rank, step.event_id) from step
             where step.event_id is not null
         )
-        and nesting.end_ns > nesting.start_ns
+        and cpu_event.end_ns > cpu_event.start_ns
 ),
 
 -- one row per start or end of an annotation
@@ -89,21 +88,20 @@ annotation_around as (
 -- one row per outermost op
 outer_op as (
     select
-        nesting.rank,
-        nesting.track_id,
-        nesting.event_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        regexp_replace(event.name, '^autograd::engine::evaluate_function: ', '') as region
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+        cpu_event.rank,
+        cpu_event.track_id,
+        cpu_event.event_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        regexp_replace(cpu_event.name, '^autograd::engine::evaluate_function: ', '') as region
+    from cpu_event
     left join nesting as parent
-        on nesting.rank = parent.rank and nesting.parent_id = parent.event_id and parent.op_id is null
+        on cpu_event.rank = parent.rank and cpu_event.parent_id = parent.event_id and parent.op_id is null
     where
-        nesting.op_id = nesting.event_id
-        and (nesting.parent_id is null or parent.event_id is not null)
-        and nesting.end_ns > nesting.start_ns
-        and event.name is not null
+        cpu_event.op_id = cpu_event.event_id
+        and (cpu_event.parent_id is null or parent.event_id is not null)
+        and cpu_event.end_ns > cpu_event.start_ns
+        and cpu_event.name is not null
 ),
 
 -- Edges numbered by time, so that max() over the previous rows is the current edge.

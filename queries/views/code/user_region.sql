@@ -7,7 +7,7 @@
 -- torch/distributed/fsdp, torch/_dynamo, torch/_inductor), and marks of whole phases in the spelling of PyTorch's
 -- trainers (`## forward ##`), which tell the phase and no place in it.
 --
--- :reads event, nesting, step
+-- :reads cpu_event, step
 -- :column rank RANK
 -- :column event_id BIGINT   the annotation
 -- :column track_id BIGINT   thread of the annotation
@@ -16,18 +16,17 @@
 -- :column end_ns BIGINT     end
 -- :column name VARCHAR      name of the annotation
 select
-    nesting.rank,
-    nesting.event_id,
-    nesting.track_id,
-    nesting.depth,
-    nesting.start_ns,
-    nesting.end_ns,
-    event.name
-from event
-inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-left join step on event.rank = step.rank and event.event_id = step.event_id
+    cpu_event.rank,
+    cpu_event.event_id,
+    cpu_event.track_id,
+    cpu_event.depth,
+    cpu_event.start_ns,
+    cpu_event.end_ns,
+    cpu_event.name
+from cpu_event
+left join step on cpu_event.rank = step.rank and cpu_event.event_id = step.event_id
 where
-    event.category = 'user_annotation'
-    and nesting.end_ns > nesting.start_ns
+    cpu_event.category = 'user_annotation'
+    and cpu_event.end_ns > cpu_event.start_ns
     and step.event_id is null
-    and not is_mark_of_pytorch(event.name)
+    and not is_mark_of_pytorch(cpu_event.name)

@@ -2,7 +2,7 @@
 --
 -- GPU work has the step, phase and module of its launching call. Its `self_ns` is its duration.
 --
--- :reads event, label, nesting, launch, gpu_op, model_op
+-- :reads cpu_event, gpu_event, lone_event
 -- :column rank RANK
 -- :column event_id BIGINT      position in the file's `traceEvents` array
 -- :column track_id BIGINT      thread or stream
@@ -23,29 +23,67 @@
 -- :column evidence VARCHAR     nn_module, alignment, sequence_number, flow or autograd_order; NULL without a module
 -- :column module_path VARCHAR  path of the module; NULL if unknown
 select
-    event.rank,
-    event.event_id,
-    event.track_id,
-    event.category,
-    event.name,
-    event.start_ns,
-    event.dur_ns,
-    event.end_ns,
-    gpu_op.device,
-    gpu_op.stream,
-    coalesce(nesting.op_id, launch.op_id) as op_id,
-    coalesce(nesting.self_ns, event.dur_ns) as self_ns,
-    label.step,
-    label.phase,
-    label.module_id,
-    label.pass,
-    label.bucket,
-    label.evidence,
-    model_op.path as module_path
-from event
-left join label on event.rank = label.rank and event.event_id = label.event_id
-left join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-left join launch on event.rank = launch.rank and event.event_id = launch.event_id
-left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-where event.dur_ns is not null
+    rank,
+    event_id,
+    track_id,
+    category,
+    name,
+    coalesce(given_start_ns, start_ns) as start_ns,
+    coalesce(given_end_ns, end_ns) - coalesce(given_start_ns, start_ns) as dur_ns,
+    coalesce(given_end_ns, end_ns) as end_ns,
+    null::bigint as device,
+    null::bigint as stream,
+    op_id,
+    self_ns,
+    step,
+    phase,
+    module_id,
+    pass,
+    bucket,
+    evidence,
+    module_path
+from cpu_event
+union all
+select
+    rank,
+    event_id,
+    track_id,
+    category,
+    name,
+    start_ns,
+    dur_ns,
+    end_ns,
+    nullif(device, -1) as device,
+    stream,
+    op_id,
+    dur_ns as self_ns,
+    step,
+    phase,
+    module_id,
+    pass,
+    bucket,
+    evidence,
+    module_path
+from gpu_event
+union all
+select
+    rank,
+    event_id,
+    track_id,
+    category,
+    name,
+    start_ns,
+    dur_ns,
+    end_ns,
+    null,
+    null,
+    null,
+    dur_ns as self_ns,
+    null,
+    null,
+    null,
+    null,
+    null,
+    null,
+    null
+from lone_event

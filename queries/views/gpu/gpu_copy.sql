@@ -2,7 +2,7 @@
 --
 -- No memory moves 10^15 bytes per second, and no copy has 10^14 bytes. Larger values are damaged and become NULL.
 --
--- :reads gpu_work, gpu_op
+-- :reads gpu_event, gpu_op
 -- :column rank RANK
 -- :column event_id BIGINT      the copy or memset
 -- :column device DEVICE        -1 without a device
@@ -17,28 +17,28 @@
 -- :column phase PHASE          of the launch; NULL outside every phase or without a launch
 -- :column module_path VARCHAR  path of the launching module; NULL if unknown
 select
-    gpu_work.rank,
-    gpu_work.event_id,
-    gpu_work.device,
+    gpu_event.rank,
+    gpu_event.event_id,
+    gpu_event.device,
     coalesce(
-        nullif(regexp_extract(gpu_work.name, '^(Memcpy \w+|Memset)'), ''),
-        case gpu_work.category when 'gpu_memset' then 'Memset' else 'Memcpy' end
+        nullif(regexp_extract(gpu_event.name, '^(Memcpy \w+|Memset)'), ''),
+        case gpu_event.category when 'gpu_memset' then 'Memset' else 'Memcpy' end
     ) as kind,
-    is_pageable_copy(gpu_work.name) as is_pageable,
-    gpu_work.start_ns,
-    gpu_work.dur_ns,
-    gpu_work.end_ns,
+    is_pageable_copy(gpu_event.name) as is_pageable,
+    gpu_event.start_ns,
+    gpu_event.dur_ns,
+    gpu_event.end_ns,
     case when gpu_op.bytes between 0 and 1e14 then gpu_op.bytes end as bytes,
     coalesce(
         case when gpu_op.bandwidth_gb_per_s between 0 and 1e6 then round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint end,
         case
-            when gpu_op.bytes * 1e9 / nullif(gpu_work.dur_ns, 0) between 0 and 1e15
-                then round(gpu_op.bytes * 1e9 / gpu_work.dur_ns)::bigint
+            when gpu_op.bytes * 1e9 / nullif(gpu_event.dur_ns, 0) between 0 and 1e15
+                then round(gpu_op.bytes * 1e9 / gpu_event.dur_ns)::bigint
         end
     ) as bytes_per_s,
-    gpu_work.step,
-    gpu_work.phase,
-    gpu_work.module_path
-from gpu_work
-inner join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
-where gpu_work.category in ('gpu_memcpy', 'gpu_memset')
+    gpu_event.step,
+    gpu_event.phase,
+    gpu_event.module_path
+from gpu_event
+inner join gpu_op on gpu_event.rank = gpu_op.rank and gpu_event.event_id = gpu_op.event_id
+where gpu_event.category in ('gpu_memcpy', 'gpu_memset')

@@ -10,7 +10,7 @@
 -- two kernels (also `kernel`, HTA's threshold), and a longer gap is `other`. Overlapping work leaves no gap, and there
 -- is no gap before the first work of a stream.
 --
--- :reads gpu_event, gpu_busy, event, name_info, launch, nesting, label, gpu_gap
+-- :reads gpu_event, gpu_busy, cpu_event, launch, nesting, label, gpu_gap
 -- :column rank RANK
 -- :column scope VARCHAR      device: no stream of the device works; stream: this stream does not work, but others may
 -- :column device DEVICE      -1 without a device
@@ -56,22 +56,19 @@ stream_gap as (
 -- Calls that wait for the GPU, with the total duration of earlier calls on the thread.
 wait_call as (
     select
-        nesting.rank,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        sum(nesting.end_ns - nesting.start_ns) over (
-            partition by nesting.rank, nesting.track_id order by nesting.start_ns, nesting.event_id
+        rank,
+        track_id,
+        start_ns,
+        end_ns,
+        sum(end_ns - start_ns) over (
+            partition by rank, track_id order by start_ns, event_id
             rows unbounded preceding
-        ) - (nesting.end_ns - nesting.start_ns) as before_ns
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+        ) - (end_ns - start_ns) as before_ns
+    from cpu_event
     where
-        event.category in ('cuda_runtime', 'cuda_driver')
-        and name_info.is_blocking
-        and nesting.end_ns > nesting.start_ns
+        category in ('cuda_runtime', 'cuda_driver')
+        and is_blocking
+        and end_ns > start_ns
 ),
 
 -- Gaps of streams, with the launch of the work at the end.

@@ -12,7 +12,7 @@
 -- the trace is used only if the limits of the device are unknown, and never for such kernels. AMD's kernels have no
 -- registers in the trace, so only blocks and threads are known.
 --
--- :reads event, gpu_op, launch, gpu_model
+-- :reads gpu_event, gpu_op, gpu_model
 -- :column rank RANK
 -- :column event_id BIGINT           the kernel
 -- :column grid VARCHAR              blocks of the grid in x, y and z
@@ -31,9 +31,9 @@
 -- one row per kernel with a grid, with its resources
 with sized_kernel as (
     select
-        event.rank,
-        event.event_id,
-        device_of(gpu_op.device) as device_id,
+        gpu_event.rank,
+        gpu_event.event_id,
+        gpu_event.device as device_id,
         try_cast(gpu_op.grid as bigint[]) as given,
         try_cast(gpu_op.block as bigint[]) as threads_by_axis,
         gpu_op.registers_per_thread as registers,
@@ -41,7 +41,7 @@ with sized_kernel as (
         case when gpu_op.blocks_per_sm >= 0 then gpu_op.blocks_per_sm end as blocks_per_sm,
         gpu_op.occupancy_pct,
         case
-            when grid_is_in_threads(call.name)
+            when gpu_op.kind is not null and grid_is_in_threads(gpu_event.api)
                 then
                     list_transform(
                         list_zip(given, threads_by_axis),
@@ -49,11 +49,9 @@ with sized_kernel as (
                     )
             else given
         end as blocks_by_axis
-    from event
-    inner join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    left join launch on gpu_op.kind is not null and event.rank = launch.rank and event.event_id = launch.event_id
-    left join event as call on launch.rank = call.rank and launch.runtime_id = call.event_id
-    where event.category = 'kernel' and event.dur_ns is not null and gpu_op.grid is not null
+    from gpu_event
+    inner join gpu_op on gpu_event.rank = gpu_op.rank and gpu_event.event_id = gpu_op.event_id
+    where gpu_event.category = 'kernel' and gpu_op.grid is not null
 ),
 
 counted_kernel as (

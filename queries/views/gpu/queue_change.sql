@@ -3,7 +3,7 @@
 -- A launch is in the queue from the start of the call to the start of its first work on the stream. A graph launch
 -- counts once. Work without a launching call in the trace is left out.
 --
--- :reads launch, gpu_op, event, step, phase_span
+-- :reads gpu_event, step, phase_span
 -- :column rank RANK
 -- :column device DEVICE        -1 without a device
 -- :column stream BIGINT        stream; -1 if the events have no stream
@@ -21,19 +21,17 @@
 -- one row per launching call and stream
 with entry as (
     select
-        launch.rank,
-        device_of(gpu_op.device) as device,
-        stream_of(gpu_op.stream) as stream,
-        launch.runtime_id,
-        any_value(launch.launch_start_ns) as launched_ns,
-        any_value(launch.launch_dur_ns) as call_ns,
-        min(event.start_ns) as started_ns,
-        arg_min(launch.event_id, (event.start_ns, launch.event_id)) as started_id
-    from launch
-    inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    where launch.runtime_id is not null
-    group by launch.rank, device_of(gpu_op.device), stream_of(gpu_op.stream), launch.runtime_id
+        rank,
+        device,
+        stream_of(stream) as stream,
+        runtime_id,
+        any_value(launch_start_ns) as launched_ns,
+        any_value(launch_dur_ns) as call_ns,
+        min(start_ns) as started_ns,
+        arg_min(event_id, (start_ns, event_id)) as started_id
+    from gpu_event
+    where runtime_id is not null
+    group by rank, device, stream_of(stream), runtime_id
 ),
 
 -- one row per launch entering or leaving a queue

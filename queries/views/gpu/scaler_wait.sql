@@ -4,7 +4,7 @@
 -- `aten::_amp_foreach_non_finite_check_and_unscale_` and the optimizer's mark, or `aten::_amp_update_scale_` if the
 -- step is skipped or has no mark (torch/amp/grad_scaler.py, `_maybe_opt_step`).
 --
--- :reads event, name_info, nesting, gpu_wait
+-- :reads cpu_event, event, name_info, nesting, gpu_wait
 -- :column rank RANK
 -- :column event_id BIGINT  the waiting call, as in `gpu_wait`
 with scaling_rank as (
@@ -17,19 +17,16 @@ with scaling_rank as (
 mark as (
     -- Checks for infinities, and the events after the reading.
     select
-        event.rank,
-        event.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        is_infinity_check(name_info.name) as is_check
-    from event
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        cpu_event.rank,
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        is_infinity_check(cpu_event.name) as is_check
+    from cpu_event
     where
-        event.rank in (select scaling_rank.rank from scaling_rank)
+        cpu_event.rank in (select scaling_rank.rank from scaling_rank)
         and (
-            is_infinity_check(name_info.name) or is_scale_update(name_info.name) or is_optimizer_mark(name_info.name)
+            is_infinity_check(cpu_event.name) or is_scale_update(cpu_event.name) or is_optimizer_mark(cpu_event.name)
         )
 ),
 

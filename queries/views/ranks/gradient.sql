@@ -3,7 +3,7 @@
 -- A gradient has the shape and type of its parameter. Without recorded shapes, the model table gives the size of a
 -- module's parameters, split evenly over the module's gradients in a pass.
 --
--- :reads event, label, nesting, op, phase_span, model_op, model_state, launch, name_info
+-- :reads gpu_event, cpu_event, nesting, op, phase_span, model_state
 -- :column rank RANK
 -- :column event_id BIGINT      autograd node accumulating the gradient
 -- :column track_id BIGINT      thread of the node
@@ -21,23 +21,20 @@
 -- one row per accumulated gradient, with its size from shapes
 with accumulation_node as (
     select
-        event.rank,
-        event.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        label.step,
-        model_op.path as module_path,
+        cpu_event.rank,
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.step,
+        cpu_event.module_path,
         nullif(op.input_types ->> 0, '') as dtype,
         -- shape of the first input; a scalar has one element
         list_product(try_cast(op.input_dims -> 0 as bigint[])) as elements,
         try_cast(elements * bytes_of_dtype(dtype) as bigint) as shape_bytes
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    left join label on event.rank = label.rank and event.event_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-    left join op on event.rank = op.rank and event.event_id = op.event_id
-    where is_gradient_accumulation(event.name)
+    from cpu_event
+    left join op on cpu_event.rank = op.rank and cpu_event.event_id = op.event_id
+    where is_gradient_accumulation(cpu_event.name)
 ),
 
 forward_span as (
@@ -90,13 +87,10 @@ work_launch as (
         nesting.rank,
         nesting.track_id,
         nesting.start_ns,
-        launch.event_id
-    from launch
-    inner join nesting on launch.rank = nesting.rank and launch.runtime_id = nesting.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    where name_info.class != 'communication'
+        gpu_event.event_id
+    from gpu_event
+    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
+    where gpu_event.class != 'communication'
 )
 
 select

@@ -7,8 +7,7 @@
 -- or to the host have no roofline time, since they do not run at memory bandwidth. The values are NULL without shapes,
 -- a formula or the peaks of the GPU.
 --
--- :reads gpu_event, launch, label, model_op, op, name_info, op_claim, op_work, event, owned_time, device_peak,
---     gpu_model
+-- :reads gpu_event, op_claim, op_work, event, owned_time, device_peak, gpu_model
 -- :column rank RANK
 -- :column event_id BIGINT          the GPU event
 -- :column device DEVICE            -1 without a device
@@ -49,22 +48,21 @@
 
 -- one row per GPU event, with its work, unit and precision
 with work as ( -- noqa: ST03
-    -- GPU events with their work. Does not use `gpu_work`, which has twice as many joins.
     select
         gpu_event.rank,
         gpu_event.event_id,
         gpu_event.device,
         gpu_event.class,
         gpu_event.short_name,
-        label.step,
-        label.phase,
-        label.module_id,
-        model_op.path as module_path,
-        coalesce(label.pass = 'recompute', false) as is_recompute,
-        coalesce(label.bucket = 'pre_window', false) as is_before,
+        gpu_event.step,
+        gpu_event.phase,
+        gpu_event.module_id,
+        gpu_event.module_path,
+        coalesce(gpu_event.pass = 'recompute', false) as is_recompute,
+        coalesce(gpu_event.bucket = 'pre_window', false) as is_before,
         gpu_event.dur_ns,
         op_claim.work_id,
-        op_event.name as op,
+        coalesce(working_op.name, gpu_event.op) as op,
         op_work.shape_id,
         op_work.family,
         op_work.dtype,
@@ -77,21 +75,12 @@ with work as ( -- noqa: ST03
         gpu_event.category = 'gpu_memcpy' and is_copy_over_link(gpu_event.name)
             as is_link_copy,
         coalesce(op_work.matrix_flop > 0, false) as has_products,
-        unit_of_work(name_info.unit, op_claim.matrix_flop, op_work.dtype) as unit,
-        case when unit is not null then coalesce(
-            precision_of_kernel(name_info.unit, name_info.precision, op.input_types), op_work.dtype
-        ) end as "precision"
+        unit_of_work(gpu_event.unit, op_claim.matrix_flop, op_work.dtype) as unit,
+        case when unit is not null then coalesce(gpu_event.precision, op_work.dtype) end as "precision"
     from gpu_event
-    inner join launch on gpu_event.rank = launch.rank and gpu_event.event_id = launch.event_id
-    inner join label on gpu_event.rank = label.rank and gpu_event.event_id = label.event_id
-    left join op on launch.rank = op.rank and launch.op_id = op.event_id
-    left join name_info
-        on (gpu_event.rank, gpu_event.category, gpu_event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join op_claim on gpu_event.rank = op_claim.rank and gpu_event.event_id = op_claim.event_id
     left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
-    left join event as op_event
-        on launch.rank = op_event.rank and coalesce(op_claim.work_id, launch.op_id) = op_event.event_id
+    left join event as working_op on op_claim.rank = working_op.rank and op_claim.work_id = working_op.event_id
 )
 
 select

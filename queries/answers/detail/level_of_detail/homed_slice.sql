@@ -5,7 +5,7 @@
 -- annotation of the phase itself (redundant).
 --
 -- :takes rank, step, dominant_pct
--- :reads event, label, loop_phase, module_slice, name_info, nesting, step, viewed_step
+-- :reads cpu_event, loop_phase, module_slice, step, viewed_step
 -- :column rank RANK
 -- :column step STEP           -1 outside every step
 -- :column phase VARCHAR       phase; `outside_steps` if unknown
@@ -23,31 +23,28 @@
 -- :column layer BIGINT        of slices with equal times, the slice with the lower number is the outer slice
 
 -- one row per annotation, op or call on a thread
-with cpu_event as (
+with cpu_slice as (
     select
-        event.rank,
-        coalesce(label.step, -1) as step,
-        coalesce(label.phase, 'outside_steps') as phase,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        case event.category when 'user_annotation' then 'annotation' when 'cpu_op' then 'op' else 'call' end as kind,
-        event.name,
-        coalesce(name_info.short_name, event.name) as short_name,
-        event.event_id,
-        label.module_id,
-        label.pass
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
-    left join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join step as marked on nesting.rank = marked.rank and nesting.event_id = marked.event_id
+        cpu_event.rank,
+        coalesce(cpu_event.step, -1) as step,
+        coalesce(cpu_event.phase, 'outside_steps') as phase,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        case cpu_event.category when 'user_annotation' then 'annotation' when 'cpu_op' then 'op' else 'call' end
+            as kind,
+        cpu_event.name,
+        cpu_event.short_name,
+        cpu_event.event_id,
+        cpu_event.module_id,
+        cpu_event.pass
+    from cpu_event
+    left join step as marked on cpu_event.rank = marked.rank and cpu_event.event_id = marked.event_id
     where
-        event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
+        cpu_event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
         and marked.event_id is null
-        and ($rank is null or nesting.rank = $rank)
-        and ($step is null or (label.rank, label.step) in (select (rank, step) from viewed_step))
+        and ($rank is null or cpu_event.rank = $rank)
+        and ($step is null or (cpu_event.rank, cpu_event.step) in (select (rank, step) from viewed_step))
 ),
 
 -- One row per event on the CPU and per module call.
@@ -67,7 +64,7 @@ slice as (
         pass,
         short_name as type,
         1000 as layer
-    from cpu_event
+    from cpu_slice
     union all
     select
         rank,

@@ -1,6 +1,6 @@
 -- Duration of light ops: the launched GPU work, or the CPU time on ranks without GPU work.
 --
--- :reads made_block, launch, nesting, event, gpu_op
+-- :reads gpu_event, made_block, nesting, gpu_op
 -- :column rank RANK
 -- :column op_id BIGINT    the op
 -- :column name VARCHAR    name of the op
@@ -22,13 +22,12 @@ with light_op as (
 
 launched_work as (
     select
-        launch.rank,
+        gpu_event.rank,
         nesting.track_id,
         nesting.start_ns,
-        event.dur_ns
-    from launch
-    inner join nesting on launch.rank = nesting.rank and launch.runtime_id = nesting.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+        gpu_event.dur_ns
+    from gpu_event
+    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
 ),
 
 -- one row per light op with launches: the duration of its GPU work

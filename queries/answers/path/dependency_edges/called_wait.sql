@@ -5,7 +5,7 @@
 -- before the wait.
 --
 -- :takes rank
--- :reads event, launch_batch, nesting, rank_work, sync_mark
+-- :reads cpu_event, launch_batch, rank_work, sync_mark
 -- :only_with launch_batch
 -- :column event_id BIGINT  the call
 -- :column first_id BIGINT  waiting GPU event
@@ -14,16 +14,15 @@
 -- one row per call to StreamWaitEvent; empty if the trace has synchronisation records
 with wait_call as (
     select
-        event.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        event_id,
+        track_id,
+        start_ns,
+        end_ns
+    from cpu_event
     where
-        event.rank = $rank
-        and event.category in ('cuda_runtime', 'cuda_driver')
-        and is_stream_wait(event.name)
+        rank = $rank
+        and category in ('cuda_runtime', 'cuda_driver')
+        and is_stream_wait(name)
         and not exists (select 1 from sync_mark where kind = 'Stream Wait Event')
 ),
 

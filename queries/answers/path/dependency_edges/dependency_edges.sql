@@ -44,8 +44,7 @@
 --                          extent of the window
 -- :param frames BOOLEAN = true
 --                          split a thread's time by python frames too; false gives fewer edges
--- :reads collective_use, event, host_activity, label, label_segment, model_op, name_info, path_edge, rank_work,
---        thread_wait
+-- :reads collective_use, event, gpu_event, host_activity, label_segment, model_op, path_edge, rank_work, thread_wait
 -- :column rank RANK
 -- :column to_id BIGINT                the later node
 -- :column from_id BIGINT              the earlier node
@@ -140,20 +139,18 @@ labelled_edge as (
         linked.event_id is not null as is_linked,
         of_stage.event_id is not null as is_of_stage,
         host_label.activity,
-        case when edge.is_host then host_label.step else label.step end as step,
-        case when edge.is_host then host_label.phase else label.phase end as phase,
-        case when edge.is_host then host_label.module_id else label.module_id end as module_id,
-        case name_info.class
+        case when edge.is_host then host_label.step else gpu_event.step end as step,
+        case when edge.is_host then host_label.phase else gpu_event.phase end as phase,
+        case when edge.is_host then host_label.module_id else gpu_event.module_id end as module_id,
+        case gpu_event.class
             when 'computation' then 'gpu_compute'
             when 'memory' then 'copy'
-            else name_info.class
+            else gpu_event.class
         end as class
     from edge
     left join host_label on edge.number = host_label.number
     left join event on event.rank = $rank and edge.event_id = event.event_id
-    left join name_info
-        on ($rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join label on label.rank = $rank and edge.event_id = label.event_id
+    left join gpu_event on gpu_event.rank = $rank and edge.event_id = gpu_event.event_id
     left join (select event_id from collective_use where rank = $rank and use = 'stages') as of_stage
         on edge.event_id = of_stage.event_id
     left join (select event_id from rank_work where call_ns is not null) as linked

@@ -1,7 +1,7 @@
 -- One row per selected gradient, with the time at which it is ready.
 --
 -- :takes rank, step
--- :reads gradient, gpu_work, phase_span
+-- :reads gradient, gpu_event, phase_span
 -- :column rank RANK
 -- :column lane BIGINT          number of the backward pass
 -- :column place BIGINT         number in order of time
@@ -18,10 +18,10 @@
 with asked_gradient as (
     select
         gradient.* replace (coalesce(gradient.pass_ns, 0) as pass_ns),
-        coalesce(gpu_work.end_ns, gradient.end_ns) as ready_ns,
-        gpu_work.event_id is not null as is_on_gpu
+        coalesce(gpu_event.end_ns, gradient.end_ns) as ready_ns,
+        gpu_event.event_id is not null as is_on_gpu
     from gradient
-    left join gpu_work on gradient.rank = gpu_work.rank and gradient.ready_id = gpu_work.event_id
+    left join gpu_event on gradient.rank = gpu_event.rank and gradient.ready_id = gpu_event.event_id
     where gradient.step is not null and is_asked($rank, gradient.rank) and is_asked($step, gradient.step)
 ),
 
@@ -44,7 +44,7 @@ backward_part as (
         true as is_on_gpu,
         launch_start_ns as at_ns,
         start_ns
-    from gpu_work
+    from gpu_event
     where phase = 'backward' and class != 'communication'
     union all
     select

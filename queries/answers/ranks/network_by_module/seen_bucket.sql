@@ -4,7 +4,7 @@
 -- sent after it.
 --
 -- :takes rank, step
--- :reads accumulation, collective_call, gpu_work, gpu_state, nesting, event
+-- :reads cpu_event, accumulation, collective_call, gpu_event, gpu_state, nesting
 -- :column rank RANK
 -- :column place BIGINT         the gradient, as in `accumulation`
 -- :column bucket BIGINT        number of the bucket in its pass, from 0
@@ -13,13 +13,12 @@
 -- :column exposed_ns BIGINT    part of this duration without computation
 with node_call as (
     select
-        nesting.rank,
-        nesting.track_id,
-        nesting.start_ns,
-        event.name
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    where event.category = 'cpu_op' and (is_backward_of_op(event.name) or ends_with(event.name, 'AccumulateGrad'))
+        rank,
+        track_id,
+        start_ns,
+        name
+    from cpu_event
+    where category = 'cpu_op' and (is_backward_of_op(name) or ends_with(name, 'AccumulateGrad'))
 ),
 
 -- All-reduces launched right after a gradient accumulation, so not by the backward of a layer.
@@ -31,11 +30,11 @@ hook_call as (
         collective_call.step,
         collective_call.start_ns,
         collective_call.end_ns,
-        gpu_work.device,
+        gpu_event.device,
         nesting.start_ns as at_ns
     from collective_call
-    inner join gpu_work on collective_call.rank = gpu_work.rank and collective_call.event_id = gpu_work.event_id
-    inner join nesting on gpu_work.rank = nesting.rank and gpu_work.runtime_id = nesting.event_id
+    inner join gpu_event on collective_call.rank = gpu_event.rank and collective_call.event_id = gpu_event.event_id
+    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
     asof inner join node_call
         on
             nesting.rank = node_call.rank

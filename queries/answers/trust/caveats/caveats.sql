@@ -29,7 +29,7 @@
 --                    complete events
 --
 -- :param rank BIGINT = NULL       only this rank
--- :reads event, event_args, nesting, launch, gpu_op, step, label, rank_info, loading_call
+-- :reads gpu_event, cpu_event, event, event_args, nesting, launch, step, label, rank_info, loading_call
 -- :column rank RANK
 -- :column caveat VARCHAR          graph_capture, compilation, first_calls, graph_gaps, lost_work, lost_launches, or a
 --                                 rule of times
@@ -51,19 +51,18 @@ with observed_time as (
 -- one row per call that launches a kernel, or begins or ends a stream capture
 call as (
     select
-        nesting.rank,
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        event.name,
-        is_kernel_launch(event.name) as is_launch
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        rank,
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        name,
+        is_kernel_launch(name) as is_launch
+    from cpu_event
     where
-        event.category in ('cuda_runtime', 'cuda_driver')
-        and is_asked($rank, event.rank)
-        and (is_kernel_launch(event.name) or is_capture_begin(event.name) or is_capture_end(event.name))
+        category in ('cuda_runtime', 'cuda_driver')
+        and is_asked($rank, rank)
+        and (is_kernel_launch(name) or is_capture_begin(name) or is_capture_end(name))
 ),
 
 -- One row per launching call; `is_captured` if the latest border of a capture on the thread was its beginning.
@@ -113,36 +112,33 @@ launching_op as (
 -- one row per outermost span of compilation
 compilation as (
     select
-        nesting.rank,
-        nesting.event_id,
-        nesting.start_ns,
-        nesting.end_ns
-    from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        rank,
+        event_id,
+        start_ns,
+        end_ns
+    from cpu_event
     where
-        event.category in ('cpu_op', 'user_annotation')
-        and is_compile_mark(event.name)
-        and is_asked($rank, event.rank)
-    qualify is_outermost(nesting.start_ns, nesting.end_ns, (nesting.rank, nesting.track_id), nesting.depth)
+        category in ('cpu_op', 'user_annotation')
+        and is_compile_mark(name)
+        and is_asked($rank, rank)
+    qualify is_outermost(start_ns, end_ns, (rank, track_id), depth)
 ),
 
 -- One row per node of a replayed graph after the first node: the idle time of the device before the node.
 graph_gap as (
     select
-        launch.rank,
-        launch.event_id,
+        rank,
+        event_id,
         greatest(
-            event.start_ns - max(event.end_ns) over (
-                partition by launch.rank, launch.runtime_id, gpu_op.device
-                order by event.start_ns, event.event_id
+            start_ns - max(end_ns) over (
+                partition by rank, runtime_id, device
+                order by start_ns, event_id
                 rows between unbounded preceding and 1 preceding
             ),
             0
         ) as gap_ns
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-    where launch.kernel_count > 1 and is_asked($rank, launch.rank)
+    from gpu_event
+    where kernel_count > 1 and is_asked($rank, rank)
 ),
 
 -- Events with times changed by the import, or ending before their start, with the rule and the duration in the file.

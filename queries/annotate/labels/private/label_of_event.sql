@@ -5,6 +5,7 @@
 -- and the bucket shows whether the work was launched before the trace began.
 --
 -- :reads timed, nesting, launch, phase_span, label_segment, node, node_module
+-- :writes label
 -- :column event_id BIGINT   the event
 -- :column step STEP         NULL outside every step
 -- :column phase PHASE       of the step; NULL outside every step

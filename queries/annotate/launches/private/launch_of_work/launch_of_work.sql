@@ -7,6 +7,7 @@
 -- `busy_ns` divides a device's busy time among its work: overlapping time belongs to the work that started first.
 --
 -- :reads launch_link, timed, nesting, gpu_op
+-- :writes launch
 -- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 -- :column event_id BIGINT         the GPU event
 -- :column runtime_id BIGINT       the launching runtime or driver call; NULL if not in the trace

@@ -8,6 +8,7 @@
 -- no events. An event that ends after its parent is cut at the parent's end, and marked in `overhangs`.
 --
 -- :reads cpu_span
+-- :writes nesting
 -- :column event_id BIGINT    the event
 -- :column track_id BIGINT    thread
 -- :column depth BIGINT       number of enclosing events on the thread
