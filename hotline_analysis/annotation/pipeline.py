@@ -75,6 +75,8 @@ class Stage:
     """Whether the trace needs the stage; `None` means always."""
     condition: str = ""
     """The condition in words."""
+    is_view: bool = False
+    """Whether the stage makes a view, so that saving the table runs the query."""
 
     def run(self, work: Work) -> None:
         """Make the stage's tables, if the trace needs the stage."""
@@ -138,16 +140,23 @@ def _done_after() -> list[list[str]]:
         last |= dict.fromkeys((name for query in queries for name in query.tables if name in last), number)
     tables: list[list[str]] = [[] for _ in PIPELINE]
     for name, number in last.items():
-        tables[number].append(name)
+        # A view is saved before its sources are dropped.
+        tables[number].insert(0 if name in _views() else len(tables[number]), name)
     return tables
+
+
+@cache
+def _views() -> frozenset[str]:
+    return frozenset(name for stage in PIPELINE if stage.is_view for name in stage.queries)
 
 
 def _let_go(work: Work, name: str, on_done: Callable[[str, bool], None]) -> None:
     """Report a finished table if a run keeps it, and drop it."""
     if name in TABLES and TABLES[name].kind == "derived":
-        on_done(name, work.has_rows[name])
+        _with_memory(work.connection, lambda: on_done(name, work.has_rows[name]))
     if work.has_rows.get(name):
-        work.connection.execute(f"drop table {name}")
+        kind = "view" if name in _views() else "table"
+        work.connection.execute(f"drop {kind} {name}")
 
 
 def derive_tree(work: Work) -> None:
@@ -390,6 +399,25 @@ def _table(name: str) -> Stage:
     return Stage((name,), lambda work: _derive(work, name))
 
 
+def _file(name: str) -> Stage:
+    """A stage whose table no later stage reads: a view, so that saving the table runs the query.
+
+    Making a table first takes as long as the query itself.
+    """
+
+    def define(work: Work) -> None:
+        query = catalog.get(name)
+        work.has_rows[name] = all(any(work.has_rows[source] for source in sources) for sources in query.only_with)
+        if work.has_rows[name]:
+            work.connection.execute(
+                catalog.parsed(work.connection, f"create or replace temp view {name} as {query.sql}")
+            )
+        else:
+            make_empty(work.connection, name, {column.name: column.type for column in query.columns})
+
+    return Stage((name,), define, is_view=True)
+
+
 # Each stage reads only tables of earlier stages or of the file. `Query.writes` is the table made by a query.
 PIPELINE = (
     _table("name_info"),
@@ -462,8 +490,9 @@ PIPELINE = (
     _table("host_activity"),
     _table("label_of_event"),
     _table("compiled_span"),
-    _table("cpu_event"),
-    _table("gpu_event"),
+    _table("labelled_span"),
+    _file("cpu_event"),
+    _file("gpu_event"),
     _table("lone_event"),
     _table("shared_kernel"),
     _table("nccl_call"),

@@ -2,7 +2,8 @@
 --
 -- Times are as the events nest. The few events whose times in the file cross other events also have these times.
 --
--- :reads event, nesting, label, name_info, model_op
+-- :reads event, labelled_span, name_info
+-- :only_with labelled_span
 -- :column event_id BIGINT        the event
 -- :column track_id BIGINT        thread
 -- :column category VARCHAR       kind of event; NULL if absent
@@ -35,27 +36,24 @@ select
     coalesce(name_info.short_name, event.name) as short_name,
     name_info.is_blocking,
     event.correlation,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as dur_ns,
-    nullif(event.start_ns, nesting.start_ns) as given_start_ns,
-    nullif(event.end_ns, nesting.end_ns) as given_end_ns,
-    nesting.depth,
-    nesting.parent_id,
-    nesting.self_ns,
-    nesting.op_id,
-    nesting.overhangs,
-    label.step,
-    label.phase,
-    label.module_id,
-    model_op.path as module_path,
-    label.pass,
-    label.bucket,
-    label.evidence
+    labelled_span.start_ns,
+    labelled_span.end_ns,
+    labelled_span.end_ns - labelled_span.start_ns as dur_ns,
+    nullif(event.start_ns, labelled_span.start_ns) as given_start_ns,
+    nullif(event.end_ns, labelled_span.end_ns) as given_end_ns,
+    labelled_span.depth,
+    labelled_span.parent_id,
+    labelled_span.self_ns,
+    labelled_span.op_id,
+    labelled_span.overhangs,
+    labelled_span.step,
+    labelled_span.phase,
+    labelled_span.module_id,
+    labelled_span.module_path,
+    labelled_span.pass,
+    labelled_span.bucket,
+    labelled_span.evidence
 from event
-inner join nesting on event.event_id = nesting.event_id
-inner join label on event.event_id = label.event_id
+inner join labelled_span on event.event_id = labelled_span.event_id
 left join name_info
     on (event.category, event.name) = (name_info.category, name_info.name)
-left join model_op on label.module_id = model_op.module_id
-order by event.event_id

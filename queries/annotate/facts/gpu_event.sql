@@ -145,4 +145,3 @@ left join launching_op on launch.op_id = launching_op.op_id
 left join caller
     on coalesce(launch.runtime_id, launch.op_id) = caller.call_id and (launch.runtime_id is not null) = caller.is_call
 left join model_op on label.module_id = model_op.module_id
-order by event.event_id
