@@ -60,6 +60,20 @@ def test_code_that_the_compiler_wrote_is_nobodys(tmp_path: Path) -> None:
     assert places == ["net.py:9", "convolutionandnormalizationandactivationoftheencoder.py:3"]
 
 
+def test_in_a_model_the_line_of_the_user_comes_before_lines_of_libraries(tmp_path: Path) -> None:
+    """The user's model calls a library's layer, and a script calls a library's model: the model's line."""
+    block = "timm/models/vision_transformer.py(90): forward"
+    trace = TraceBuilder(rank=0).step(0, 0, 1000).frame("train.py(42): step", 2, 980)
+    trace.module("Net", 0, 10, 400).frame("net.py(7): forward", 12, 390)
+    trace.module("Block", 1, 20, 380).frame(block, 22, 370).op("aten::mul", 30, 100)
+    own = trace.last_id
+    trace.module("Block", 2, 410, 800).frame(block, 412, 790).op("aten::mul", 420, 700)
+    library = trace.last_id
+    with trace.load(tmp_path) as opened:
+        places = [opened.query("event_place", rank=0, event=event).row(0)[3:] for event in (own, library)]
+    assert places == [("net.py:7", "forward"), ("timm/models/vision_transformer.py:90", "forward")]
+
+
 def test_a_module_is_at_its_own_forward_or_at_the_function_around_it(trace: Trace) -> None:
     found = trace.sql(
         "select name, module_source.source, function, evidence from module_source"
