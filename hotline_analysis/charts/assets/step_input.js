@@ -243,7 +243,7 @@ function hotlineStep(root, screen, trees) {
     if (!drag) {
       const under = hit(x, y);
       canvas.style.cursor = y < drawn.place.funnel ? "crosshair" : under?.slice ? "pointer" : "grab";
-      canvas.title = under?.slice ? `${under.label} · ${words(under.time)}${under.slice.path ? " · " + under.slice.path : ""}` : under?.idle ? `idle ${words(under.idle[1])}: ${screen.words[under.idle[2]] ?? under.idle[2]}` : "";
+      canvas.title = under?.slice ? `${under.label} · ${words(under.time)}${under.slice.path ? " · " + under.slice.path : ""}` : under?.idle ? `${screen.titles[under.idle[2]] ?? under.idle[2]} · ${words(under.idle[1])}` : "";
       return;
     }
     touches.set(event.pointerId, x);

@@ -25,7 +25,7 @@ from hotline_analysis.reports.whole import Content
 from hotline_analysis.text.formats import TIME_UNITS, duration, percent, shared_path, shorten
 from hotline_analysis.text.html import Cell, Table, frame_table
 from hotline_analysis.text.html import render as fill
-from hotline_analysis.vocabulary import USE_CAUSES, idle_words
+from hotline_analysis.vocabulary import USE_CAUSES, idle_title, idle_words
 
 _EVIDENCE_ROWS = 50
 _MEAN = re.compile(r"(?<= of )[\d.,]+ \w+")
@@ -183,7 +183,8 @@ def _action(each: Change) -> dict[str, Any]:
         "code": escape(action.code),  # from this package, not from the trace; several lines
         "do": action.do,
         "text": f"{action.what}. {action.do}",
-        "shows": f"{each.count:,}" if any(each.spans.values()) else "",
+        "shows": bool(any(each.spans.values())),
+        "shown": f"{each.count:,}" if each.count > 1 else "",
     }
 
 
@@ -246,9 +247,11 @@ def _screen_data(screen: Screen, views: list[dict[str, Any]]) -> dict[str, Any]:
         "views": [{name: value for name, value in view.items() if name not in ("tab", "share")} for view in views],
         "start": 0,
         "hot": screen.hot,
+        "cause": next((clean(part.words) for part in screen.parts if part.state == "place"), ""),
         "actions": [{"title": each.action.title, "where": clean(each.where)} for each in screen.changes],
         "strip": screen.lengths if len(screen.lengths) <= _STRIP else [],
         "words": {**words, **ON_DEVICE},
+        "titles": {cause: idle_title(cause) for cause in USE_CAUSES},
         "waits": ON_THREAD,
         "units": TIME_UNITS,
     }
