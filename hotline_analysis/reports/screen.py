@@ -20,6 +20,7 @@ from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice, found_rows
 from hotline_analysis.reports.content import Action, PhaseTime
 from hotline_analysis.reports.observed import device_times, observed_time
 from hotline_analysis.reports.picture import Picture, step_picture
+from hotline_analysis.reports.sections.actions import OF_A_PLACE
 from hotline_analysis.reports.sections.sentence import Symptom, limit_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, readable_unit, safe, shorten, shorten_place
@@ -150,7 +151,8 @@ def first_screen(
     kinds = _kinds(trace, rank, loop)
     limit = _limit(bound, symptom, actions)
     times = {} if bound.answer == "no-gpu" else device_times(trace, rank)
-    hot = _STATES.get(limit, limit) if times or limit in (*_ON_THREAD, "optimizer") else ""
+    is_shown = (times and not symptom.is_beside_gpu) or limit in (*_ON_THREAD, "optimizer")
+    hot = _STATES.get(limit, limit) if is_shown else ""
     parts = _of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom)
     changes = _changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"]))
     return Screen(
@@ -330,15 +332,23 @@ def _changes(
 def _change(trace: Trace, rank: int, advice: Advice, action: Action, *, has_stacks: bool) -> Change:
     found = {step: _counted(rows) for step, rows in found_rows(trace, rank, advice).items()}
     most = max(found.values(), key=lambda rows: rows.height, default=pl.DataFrame())
+    is_one_place = _is_one_place(advice, most)
     where = _where(advice)
     return Change(
         action=action,
         where=where,
         hint="" if has_stacks or ":" in where else "with_stack=True tells the line",
-        count=advice.count,
-        parts=_in_phases(trace, rank, most),
+        count=1 if is_one_place else advice.count,
+        parts="" if advice.rule == UNNAMED else _in_phases(trace, rank, most),
         spans={step: _spans(rows) for step, rows in found.items()},
     )
+
+
+def _is_one_place(advice: Advice, rows: pl.DataFrame) -> bool:
+    """Whether the rows are pieces of one function, region or stretch between two phases."""
+    if advice.rule in (SLOWEST, UNNAMED):
+        return True
+    return advice.rule in OF_A_PLACE and "name" in rows.columns and rows["name"].n_unique() == 1
 
 
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:
