@@ -113,6 +113,34 @@ def test_time_by_place_adds_up(trace: Trace) -> None:
         ha.slowest_sources(trace, sort="gpu_total")  # type: ignore[arg-type]
 
 
+def test_a_line_of_torch_that_a_capture_stored_is_no_place(tmp_path: Path) -> None:
+    """Lines where PyTorch's classes are defined; two levels up, the model has a line of the user."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::addmm", 10, 40)
+    torch = "/usr/lib/python3.11/site-packages/torch/nn/modules"
+    modules = [
+        {"name": "net", "type": "Net", "parent_id": None, "source": "net.py:12"},
+        {
+            "name": "stem",
+            "path": "net.stem",
+            "type": "Sequential",
+            "parent_id": 0,
+            "source": f"{torch}/container.py:59",
+        },
+        {"name": "0", "path": "net.stem.0", "type": "Linear", "parent_id": 1, "source": f"{torch}/linear.py:53"},
+        {"name": "other", "type": "Linear", "parent_id": None, "source": f"{torch}/linear.py:53"},
+    ]
+    ops = [{"name": "aten::addmm", "module_id": 2}]
+    (tmp_path / "model.json").write_text(json.dumps({"modules": modules, "ops": ops}), encoding="utf-8")
+    opened = ha.load(trace.write(tmp_path / "trace.json"), model=tmp_path / "model.json")
+    found = opened.table("module_source").sort("module_id").select("module_id", "source", "evidence")
+    assert found.rows() == [
+        (0, "net.py:12", "capture"),
+        (1, "net.py:12", "enclosing"),
+        (2, "net.py:12", "enclosing"),
+        (3, f"{torch}/linear.py:53", "capture"),  # no module around it has a better line
+    ]
+
+
 def test_a_line_that_a_capture_stored_comes_first(tmp_path: Path) -> None:
     """Modules of unknown place have a row of their own."""
     trace = TraceBuilder(rank=0).step(0, 0, 100).frame("train.py(3): step", 1, 99)
