@@ -81,6 +81,25 @@ def test_idle_time_during_other_work_is_not_for_the_launches(tmp_path: Path) -> 
     assert "because" not in report.lead
 
 
+def test_the_place_of_the_sentence_is_where_the_picture_shows_it(tmp_path: Path) -> None:
+    """Of 1,000 us, the region takes 240, from 700 to 940: columns 35 to 47 of 20 us each, and no other."""
+    made = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        made.step(number, at, at + 1000).op("aten::linear", at, at + 200, seq=3 * number + 1)
+        made.op("autograd::engine::evaluate_function: AddmmBackward0", at + 200, at + 400, seq=3 * number + 1)
+        made.annotation("Optimizer.step#SGD.step", at + 400, at + 600).op("aten::add_", at + 410, at + 590)
+        made.annotation("statistics", at + 700, at + 940)
+    with made.load(tmp_path) as trace:
+        report = ha.report(trace)
+    assert report.lead.startswith('Your region "statistics" takes 24 % of the time.')
+    cpu, *legend = picture_of(report, width=57)[2:]
+    assert [at for at, letter in enumerate(cpu[7:]) if letter == "x"] == list(range(35, 47))
+    assert "x statistics" in " ".join(legend)
+    assert report.screen is not None
+    assert report.screen.causes == {1: [(1_700_000, 1_940_000, 1, 0)]}
+
+
 def test_no_gpu_has_no_row_and_no_shares(tmp_path: Path) -> None:
     made = TraceBuilder(rank=0)
     for number in range(3):

@@ -184,7 +184,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
   }
 
   // The bars of the step.
-  const overlay = !screen.hot && screen.actions.length ? spans(0) : [];
+  const overlay = screen.hot ? [] : view.cause.length || screen.cause ? view.cause : screen.actions.length ? spans(0) : [];
   for (const { device, late, y } of place.bars) {
     const own = place.barHeight, end = X(view.span);
     context.fillStyle = paints.panel;
@@ -193,7 +193,8 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       write(late ? `Rank ${late.rank}` : "CPU", 10, y + own / 2 - 7, gutter - 14, { size: 13, bold: true });
       write(late ? "comes last" : "main thread", 10, y + own / 2 + 9, gutter - 14, { color: paints.soft });
       const onTop = late ? [] : overlay.filter((each) => each[3] === 0), covered = onTop.reduce((sum, each) => sum + each[1] - each[0], 0);
-      const solid = !place.devices.length && covered > 0.3 * view.span;
+      const solid = !place.devices.length && (screen.cause !== "" || covered > 0.3 * view.span);
+      const isFree = (x, own) => !solid || onTop.every(([from, until]) => X(until) < x || X(from) > x + own);
       for (const run of hotlineRuns(view, late?.bars)) {
         const x = X(run.from), wide = Math.max(1, X(run.until) - x), isHot = [run.bar.state, run.bar.wait].includes(screen.hot);
         const waits = run.bar.wait !== null || (isHot && run.bar.state === "load_data");
@@ -204,7 +205,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
         const name = run.bar.wait ? screen.waits[run.bar.wait] : run.bar.state.replace(/_/g, " ");
         const said = `${name} · ${words(run.time)}`;
         if (waits) plate(said, x + 4, y + own / 2, wide - 8, isHot ? paints.hot : paints.ink, 13) || plate(name, x + 4, y + own / 2, wide - 8, isHot ? paints.hot : paints.ink, 13);
-        else if (wide > 26 && !solid) write(measure(said, 13) + 10 < wide ? said : name, x + 5, y + (onTop.length ? own * 0.28 : own / 2 - 2), wide - 8, { size: 13 });
+        else if (wide > 26 && isFree(x, Math.min(wide, measure(said, 13) + 10))) write(measure(said, 13) + 10 < wide ? said : name, x + 5, y + (onTop.length && !solid ? own * 0.28 : own / 2 - 2), wide - 8, { size: 13 });
       }
       for (const [from, until] of onTop) {
         const x = X(from), wide = Math.max(2, X(until) - x);
@@ -212,7 +213,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
         context.fillRect(x, solid ? y : y + own * 0.56, wide, solid ? own : own * 0.44);
         if (solid) { context.fillStyle = paints.hot; context.fillRect(x, y + own - 5, wide, 5); }
       }
-      if (solid) {
+      if (solid && onTop.length) {
         // The label is as wide as the longest run of pieces without a visible gap. Its time is the time of these pieces.
         let run = { from: 0, until: -Infinity, time: 0 }, longest = run;
         for (const [from, until] of onTop) {

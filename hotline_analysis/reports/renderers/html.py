@@ -206,13 +206,16 @@ def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
     for at, each in enumerate((timeline, *timeline.others)):
         kind = kinds.get(each.step) if each.step is not None else None
         said = f"step {each.step}" if each.step is not None else "the whole trace"
-        spans = [
+        spans, cause = (
             [
-                [max(0, start - each.begin_ns), end - each.begin_ns, count, on_gpu]
-                for start, end, count, on_gpu in action.spans.get(each.step if each.step is not None else -1, ())
+                [
+                    [max(0, start - each.begin_ns), end - each.begin_ns, count, on_gpu]
+                    for start, end, count, on_gpu in by_step.get(each.step if each.step is not None else -1, ())
+                ]
+                for by_step in shown
             ]
-            for action in screen.changes
-        ]
+            for shown in ([action.spans for action in screen.changes], [screen.causes])
+        )
         named = kind is not None and len(screen.kinds) > 1
         tab = f"{said[:1].upper()}{said[1:]}"
         if kind is not None and named:
@@ -234,6 +237,7 @@ def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
                 "about": " · ".join(about),
                 "share": kind.loop_pct if kind is not None else 100.0,
                 "spans": spans,
+                "cause": cause[0],
             }
         )
     views.sort(key=lambda view: -view["share"])
@@ -247,7 +251,9 @@ def _screen_data(screen: Screen, views: list[dict[str, Any]]) -> dict[str, Any]:
         "views": [{name: value for name, value in view.items() if name not in ("tab", "share")} for view in views],
         "start": 0,
         "hot": screen.hot,
-        "cause": next((clean(part.words) for part in screen.parts if part.state == "place"), ""),
+        "cause": next((clean(part.words) for part in screen.parts if part.state == "place"), "")
+        if screen.causes
+        else "",
         "actions": [{"title": each.action.title, "where": clean(each.where)} for each in screen.changes],
         "strip": screen.lengths if len(screen.lengths) <= _STRIP else [],
         "words": {**words, **ON_DEVICE},

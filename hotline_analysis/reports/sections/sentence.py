@@ -102,6 +102,8 @@ class Symptom:
     part: str = ""
     """The cause in the words of a legend, if it is a part of the main thread's time; and the phase with that part."""
     phase: str = ""
+    place: tuple[str, str] | None = None
+    """Kind and name of the place in `slowest_places`, if the cause is a place."""
     is_beside_gpu: bool = False
     """The cause is the CPU's work while the GPU works too, so the picture of idle time does not show the cause."""
 
@@ -421,4 +423,5 @@ def _of_place(trace: Trace, rank: int) -> Symptom | None:
         found = Symptom(text, f"Your function {words}", share, _PLACE, "Your python")
     without_ns = row["step_ns"] - row["path_ns"]
     part = found.part or shorten(safe(row["place"]), _LONGEST_NAME)
-    return replace(found, part=part, phase=row["phase"] or "other", without_ns=without_ns)
+    place = (row["kind"], row["place"])
+    return replace(found, part=part, phase=row["phase"] or "other", without_ns=without_ns, place=place)
