@@ -254,7 +254,14 @@ def _screen_data(screen: Screen, views: list[dict[str, Any]]) -> dict[str, Any]:
         "cause": next((clean(part.words) for part in screen.parts if part.state == "place"), "")
         if screen.causes
         else "",
-        "actions": [{"title": each.action.title, "where": clean(each.where)} for each in screen.changes],
+        "actions": [
+            {
+                "title": each.action.title,
+                "where": clean(each.where),
+                "noun": "place" if each.count > 1 else "piece",  # one place may be in several pieces
+            }
+            for each in screen.changes
+        ],
         "strip": screen.lengths if len(screen.lengths) <= _STRIP else [],
         "words": {**words, **ON_DEVICE},
         "titles": {cause: idle_title(cause) for cause in USE_CAUSES},
