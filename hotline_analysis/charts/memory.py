@@ -21,7 +21,7 @@ from hotline_analysis.charts.parts import (
     over_time,
     rank_of,
 )
-from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
+from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, Axis, dress, time_axis
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.studies.checkpoint import recomputation as recomputed
 from hotline_analysis.run.arguments import takes_traces
@@ -204,21 +204,27 @@ def memory_over_step(trace: Trace | pl.DataFrame, *, rank: int | None = None, st
     title += f" {str(largest['category']).replace('_', ' ')} is most"
     if isinstance(trace, pl.DataFrame):
         return dress(area.encode(x=alt.X("time:Q", title=axis.title("time in the step"))), title)
+    bars = _phases(trace, first["rank"], first["start_ns"], int(rows["at_ns"].max()), axis)  # type: ignore[arg-type]
+    return dress(alt.vconcat(area, bars).resolve_scale(x="shared", color="independent"), title)
+
+
+def _phases(trace: Trace, rank: int, begin_ns: int, length_ns: int, axis: Axis) -> Any:
+    """The phases of the main thread under the memory, on the same time axis."""
     spans = (
-        trace.of(first["rank"])
+        trace.of(rank)
         .sql(
             "select phase, start_ns, end_ns from phase_span where rank = $rank and is_main and start_ns < $end_ns"
             " and end_ns > $begin_ns order by start_ns limit 2000",
-            rank=first["rank"],
-            begin_ns=first["start_ns"],
-            end_ns=first["start_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
+            rank=rank,
+            begin_ns=begin_ns,
+            end_ns=begin_ns + length_ns,
         )
         .with_columns(
-            begin=(pl.col("start_ns") - first["start_ns"]).clip(0) / axis.size,
-            end=(pl.col("end_ns") - first["start_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
+            begin=(pl.col("start_ns") - begin_ns).clip(0) / axis.size,
+            end=(pl.col("end_ns") - begin_ns).clip(0, length_ns) / axis.size,
         )
     )
-    bars = (
+    return (
         alt.Chart(spans.select("phase", "begin", "end"))
         .mark_bar(height=14)
         .encode(
@@ -231,7 +237,6 @@ def memory_over_step(trace: Trace | pl.DataFrame, *, rank: int | None = None, st
         )
         .properties(width=WIDTH, height=18)
     )
-    return dress(alt.vconcat(area, bars).resolve_scale(x="shared", color="independent"), title)
 
 
 @takes_traces

@@ -300,6 +300,7 @@ def test_pieces_of_a_function_are_one_place(tmp_path: Path) -> None:
             trace.op("aten::mul", begin + at, begin + at + 10)
     with trace.load(tmp_path) as loaded:
         report = ha.report(loaded)
+        assert report.screen is not None
         (change,) = (each for each in report.screen.changes if "save_grid" in each.action.what)
         assert change.action.what.endswith("in save_grid (train.py:7): 9 times, 350 µs")
         assert change.count == 1

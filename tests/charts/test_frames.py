@@ -97,4 +97,4 @@ def test_the_waits_of_one_scenario_need_the_trace() -> None:
 
 def test_other_objects_are_refused() -> None:
     with pytest.raises(TypeError, match="takes a Trace"):
-        charts.copies([1])
+        charts.copies([1])  # type: ignore[arg-type]
