@@ -357,7 +357,7 @@ def test_places_lose_folders_first_and_the_line_last(width: int, text: str) -> N
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (29, r"C:\work\train\big.py:12 in main"),
+        (31, r"C:\work\train\big.py:12 in main"),
         (27, r"…\train\big.py:12 in main"),
         (22, r"…\big.py:12 in main"),
         (9, "big.py:12"),
