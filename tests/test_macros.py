@@ -13,6 +13,7 @@ import pytest
 
 from hotline_analysis import Trace, catalog
 from hotline_analysis.database import install_macros
+from hotline_analysis.text.formats import duration
 from tests.trace_builder import TraceBuilder
 
 QUERIES = Path(__file__).parents[1] / "queries"
@@ -512,3 +513,10 @@ def test_copies_that_run_at_the_same_time_add_up(database: duckdb.DuckDBPyConnec
         (8, 9, 1, None, 3),
         (9, None, 0, 0, None),
     ]
+
+
+def test_durations_in_texts(database: duckdb.DuckDBPyConnection) -> None:
+    times = [0, 999, 1_000, 9_996, 999_499, 999_500, 3_700_000, 12_345_678, 999_500_000, 12_340_000_000]
+    found = rows(database, f"select duration_text(ns) from unnest({times}) as times (ns)")
+    assert [text for (text,) in found] == [duration(ns) for ns in times]
+    assert [text for (text,) in found][1:4] == ["999 ns", "1.00 µs", "10.0 µs"]

@@ -357,6 +357,20 @@ def test_places_lose_folders_first_and_the_line_last(width: int, text: str) -> N
 @pytest.mark.parametrize(
     ("width", "text"),
     [
+        (31, r"C:\work\train\big.py:12 in main"),
+        (27, r"…\train\big.py:12 in main"),
+        (22, r"…\big.py:12 in main"),
+        (9, "big.py:12"),
+    ],
+)
+def test_places_on_windows_lose_folders_first(width: int, text: str) -> None:
+    assert shorten_place(r"C:\work\train\big.py:12 in main", width) == text
+    assert file_and_line(r"C:\work\train\big.py:12 in main") == "big.py:12"
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
         (40, "hardest_negatives (…/me/run/train.py:19)"),
         (38, "hardest_negatives (…/run/train.py:19)"),
         (31, "hardest_negatives (train.py:19)"),

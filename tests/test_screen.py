@@ -46,6 +46,11 @@ NEVER = (
 """Phrases that readers stumbled over."""
 
 
+def _ns(text: str) -> float:
+    number, unit = text.split()
+    return float(number.replace(",", "")) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+
+
 def check(screen: str) -> None:
     """Size, the last line, and each number of the step against the others."""
     lines = screen.splitlines()
@@ -63,6 +68,10 @@ def check(screen: str) -> None:
     if mean:
         assert now <= {mean[1]}
         assert said is None or said[2] == mean[1]
+    share = re.search(r"Your .* takes (\d+) % of the time\. Without that", text)
+    if said and share:
+        without, step = (_ns(said[each]) for each in (1, 2))
+        assert int(share[1]) == pytest.approx(100 * (step - without) / step, abs=1)
     assert len(re.findall(r"^  \d\. ", screen, re.MULTILINE)) <= 3
 
 

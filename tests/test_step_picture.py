@@ -56,6 +56,50 @@ def test_a_step_of_half_loading_and_half_launching(tmp_path: Path) -> None:
     assert " ".join(shares).startswith("  In all: GPU computes 10 %, idle 90 %:")
 
 
+def test_idle_time_during_other_work_is_not_for_the_launches(tmp_path: Path) -> None:
+    """Of 1,000 us, the CPU loads for 300 and is in an op for 600, during which the kernel of 550 us runs.
+
+    The op limits the steps, but the GPU idles during loading. Without the op, a step takes the 550 us of the GPU.
+    """
+    made = TraceBuilder(rank=0)
+    for number in range(3):
+        begin = 1000 * number
+        made.step(number, begin, begin + 1000)
+        made.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", begin, begin + 300)
+        made.annotation("## forward ##", begin + 300, begin + 1000)
+        made.op("aten::mm", begin + 400, begin + 1000).launches(
+            "gemm", begin + 430, begin + 980, at=begin + 410, until=begin + 420
+        )
+    with made.load(tmp_path) as trace:
+        report = ha.report(trace)
+    assert report.lead.startswith(
+        "The CPU takes longer than the GPU: launching kernels is 60 % of a step. Without that"
+    )
+    assert report.screen is not None
+    assert report.screen.hot == ""
+    assert [part.is_hot for part in report.screen.parts] == [False] * len(report.screen.parts)
+    assert "because" not in report.lead
+
+
+def test_the_place_of_the_sentence_is_where_the_picture_shows_it(tmp_path: Path) -> None:
+    """Of 1,000 us, the region takes 240, from 700 to 940: columns 35 to 47 of 20 us each, and no other."""
+    made = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        made.step(number, at, at + 1000).op("aten::linear", at, at + 200, seq=3 * number + 1)
+        made.op("autograd::engine::evaluate_function: AddmmBackward0", at + 200, at + 400, seq=3 * number + 1)
+        made.annotation("Optimizer.step#SGD.step", at + 400, at + 600).op("aten::add_", at + 410, at + 590)
+        made.annotation("statistics", at + 700, at + 940)
+    with made.load(tmp_path) as trace:
+        report = ha.report(trace)
+    assert report.lead.startswith('Your region "statistics" takes 24 % of the time.')
+    cpu, *legend = picture_of(report, width=57)[2:]
+    assert [at for at, letter in enumerate(cpu[7:]) if letter == "x"] == list(range(35, 47))
+    assert "x statistics" in " ".join(legend)
+    assert report.screen is not None
+    assert report.screen.causes == {1: [(1_700_000, 1_940_000, 1, 0)]}
+
+
 def test_no_gpu_has_no_row_and_no_shares(tmp_path: Path) -> None:
     made = TraceBuilder(rank=0)
     for number in range(3):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hotline_analysis.answers.rules import SLOWEST, UNNAMED
+from hotline_analysis.answers.rules import ANNOTATE_IT, NVTX_IT, SLOWEST, UNNAMED, Advice
 
 
 @dataclass(frozen=True)
@@ -124,3 +124,13 @@ REMEDIES: Mapping[str, Remedy] = {
         gains=False,
     ),
 }
+_NAMING: Mapping[str, Remedy] = {
+    ANNOTATE_IT: Remedy("Name this time: annotate it", 'with hotline_analysis.annotate("NAME"): ...', gains=False),
+    NVTX_IT: Remedy("Name this time: NVTX ranges", 'with torch.cuda.nvtx.range("NAME"): ...', gains=False),
+}
+"""The changes for `UNNAMED` in a trace that stacks would not help, by `Advice.do`."""
+
+
+def remedy_of(advice: Advice) -> Remedy | None:
+    """The change for an advice; `None` for a rule without one."""
+    return _NAMING.get(advice.do) or REMEDIES.get(advice.rule)

@@ -15,7 +15,7 @@ import polars as pl
 from hotline_analysis import catalog
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
-from hotline_analysis.answers.place_pieces import place_pieces
+from hotline_analysis.answers.place_pieces import KEY, loop_pieces, place_pieces
 from hotline_analysis.answers.places import place_words
 from hotline_analysis.answers.recorded import is_of_nsight, is_of_xla, lacks_gpu_work, no_run
 from hotline_analysis.answers.waiting import find_late_rank, late_wait, loop_waits_ns
@@ -40,11 +40,17 @@ SLOWEST = "slowest_place"
 """Name of the advice on the user's slowest place."""
 _PYTHON = "python_overhead"
 """Name of the rule about python in general."""
-_NAME_IT = (
+_STRETCH = "user_stretch"
+"""Name of the rule about the user's code outside of the model."""
+NAME_IT = (
     'Record with_stack=True, or wrap the code in hotline_analysis.annotate("NAME"), so that the report names it. Such'
     " time is often logging, metrics, files or a copy to the CPU: do it every some steps, or in another thread."
 )
-_SAMPLE_IT = (
+ANNOTATE_IT = (
+    'Wrap the code in hotline_analysis.annotate("NAME"), so that the report names it. Such time is often logging,'
+    " metrics, files or a copy to the CPU: do it every some steps, or in another thread."
+)
+NVTX_IT = (
     'Wrap the code in torch.cuda.nvtx.range("NAME"), so that the report names it. Such time is often logging, metrics,'
     " files or a copy to the CPU: do it every some steps, or in another thread."
 )
@@ -112,6 +118,7 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
     over_loop = [_over_loop(loop, parts) for parts in by_rule.values()]
     waits = loop_waits_ns(trace, chosen_rank) // loop.count
     over_loop = [each for each in over_loop if each.rule not in _OWN_DATA or each.gain_ns > waits]
+    over_loop = [_over_all_steps(trace, chosen_rank, loop, each) for each in over_loop]
     worth = [each for each in over_loop if each.gain_pct >= LEAST_PCT]
     worth = _with_places(worth, _of_places(trace, chosen_rank, loop, worth, rules))
     worth.sort(key=lambda each: (-each.gain_ns, each.rule))
@@ -206,7 +213,8 @@ def _of_places(
         if row["limit"] in ("python", "unrecorded") and (rules is None or UNNAMED in rules):
             own_pieces = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
             statement = f"Python that the trace does not name, {row['place']}"
-            remedy = _SAMPLE_IT if is_of_nsight(trace, rank) else _NAME_IT
+            has_stacks = trace.of(rank).sql("select exists (from python_call where rank = $rank)", rank=rank).item()
+            remedy = NVTX_IT if is_of_nsight(trace, rank) else ANNOTATE_IT if has_stacks else NAME_IT
             advice.append(_of_place(trace, rank, loop, own_pieces, UNNAMED, statement, remedy))
     # Within a phase, only python is the user's own code. Ops belong to the phase itself, except in an optimizer written
     # by the user.
@@ -226,7 +234,8 @@ def _of_places(
             words = place_words({"kind": kind, "place": place, "source": source, "phase": "other"})
             do = _OF_MODEL if place.endswith("forward") else _DO_LESS
             advice.append(_of_place(trace, rank, loop, own_pieces, SLOWEST, f"The slowest place is {words}", do))
-    return [finding for finding in advice if finding is not None and finding.gain_pct >= LEAST_PCT]
+    found_advice = [_over_all_steps(trace, rank, loop, finding) for finding in advice if finding is not None]
+    return [finding for finding in found_advice if finding.gain_pct >= LEAST_PCT]
 
 
 def _with_places(found: Sequence[Advice], of_places: Sequence[Advice]) -> list[Advice]:
@@ -263,7 +272,8 @@ def _of_place(
         # With one kind of steps, the time is of a mean step, as in the table of places.
         shown = time if len(loop.kinds) > 1 else round(kind.scale * time / loop.count)
         statement = f"{what}: {duration(shown)}"
-        location = _where(trace, rank, event) if event is not None else ""
+        # Time without a name belongs to no function: an event next to it has another place.
+        location = "" if event is None else _event(event) if rule == UNNAMED else _where(trace, rank, event)
         number = -1 if event is None else event
         pct = 100 * gain / kind.replay.period_ns
         parts.append((kind, Advice(rule, statement, location, do, rows.height, time, gain, pct, number)))
@@ -276,8 +286,27 @@ def _over_loop(loop: StepLoop, parts: Sequence[tuple[TypicalStep, Advice]]) -> A
     _, best = parts[gains.index(max(gains))]
     gain = round(sum(gains) / loop.count)
     steps = sum(kind.count for kind, finding in parts if 10 * finding.gain_ns >= best.gain_ns)
-    within = f" in each of {steps:,} of {loop.count:,} steps" if steps < loop.count else ""
+    which = "each of " if steps > 1 else ""
+    within = f" in {which}{steps:,} of {loop.count:,} steps" if steps < loop.count else ""
     return replace(best, what=best.what + within, gain_ns=gain, gain_pct=100 * gain / loop.mean_ns)
+
+
+def _over_all_steps(trace: Trace, rank: int, loop: StepLoop, advice: Advice) -> Advice:
+    """The advice on one place with the gain of all steps, if one step does not stand for all.
+
+    Then `slowest_places` has the place's mean time over all steps, and the typical step may have more or less.
+    """
+    if loop.whole is None or advice.rule not in (_STRETCH, SLOWEST):
+        return advice
+    is_of_user = pl.col("kind").is_in(_OF_USER)
+    typical = place_pieces(trace, rank).filter(is_of_user).group_by(KEY).agg(typical_ns=pl.col("path_ns").sum())
+    whole = loop_pieces(trace, rank).filter(is_of_user).group_by(KEY).agg(whole_ns=pl.col("path_ns").sum())
+    for row in whole.join(typical, on=KEY, nulls_equal=True).iter_rows(named=True):
+        words = place_words({**row, "source": row["own_source"], "phase": "other"})
+        if f"{words}:" in advice.what and row["typical_ns"]:
+            gain = min(loop.mean_ns, round(advice.gain_ns * row["whole_ns"] / row["typical_ns"]))
+            return replace(advice, gain_ns=gain, gain_pct=100 * gain / loop.mean_ns)
+    return advice
 
 
 def _with_late_rank(trace: Trace, rank: int, loop: StepLoop, advice: Sequence[Advice]) -> list[Advice]:

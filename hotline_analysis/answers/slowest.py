@@ -15,7 +15,7 @@ from hotline_analysis.answers.waiting import spelled
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe
 
-_ANY_COLLECTIVE = "record_param_comms"  # in PyTorch, the op of every collective
+ANY_COLLECTIVE = "record_param_comms"  # in PyTorch, the op of every collective
 _SECOND_PCT = 5.0  # from here on the second slowest kernel is worth naming
 # What torch.compile records around what it compiled: no ops of the model.
 _COMPILED = re.compile(
@@ -113,13 +113,13 @@ def _calls(count: int) -> str:
 
 def _op(trace: Trace, rank: int, name: str) -> str:
     """The name of an op; a collective is marked as collective communication."""
-    is_collective = name.startswith((_ANY_COLLECTIVE, "c10d::", "nccl:"))
+    is_collective = name.startswith((ANY_COLLECTIVE, "c10d::", "nccl:"))
     return safe(_of_collective(trace, rank, name)) + (" (collective communication)" if is_collective else "")
 
 
 def _of_collective(trace: Trace, rank: int, name: str) -> str:
     """The collective with most time for the op that PyTorch records for all collectives; other names unchanged."""
-    if name != _ANY_COLLECTIVE:
+    if name != ANY_COLLECTIVE:
         return name
     found = trace.of(rank).sql(
         """

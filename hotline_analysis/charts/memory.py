@@ -1,7 +1,7 @@
 """Memory over time and at its peak, and the bandwidth of copies.
 
-Most functions take the frame of the answer with the same name; `memory_over_step` and `recomputation` take a trace. All
-return an Altair chart titled with the finding.
+Each function takes a trace, or the frame of the answer with the same name, and returns an Altair chart titled with the
+finding.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from hotline_analysis.charts.either import answered
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.parts import (
     device_of,
@@ -20,8 +21,8 @@ from hotline_analysis.charts.parts import (
     over_time,
     rank_of,
 )
-from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
-from hotline_analysis.errors import HotlineError
+from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, Axis, dress, time_axis
+from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.studies.checkpoint import recomputation as recomputed
 from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.trace import Trace
@@ -159,13 +160,18 @@ def memory_breakdown(frame: pl.DataFrame) -> Any:
     return dress(chart, title)
 
 
+def _memory_by_category(trace: Trace, *, rank: int | None, step: int | None) -> pl.DataFrame:
+    return trace.query("memory_by_category", rank=rank, step=step)
+
+
 @takes_traces
-def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
+def memory_over_step(trace: Trace | pl.DataFrame, *, rank: int | None = None, step: int | None = None) -> Any:
     """Memory over a step by category, stacked, above the phases of the step.
 
-    Without `step`, the step with the memory peak is drawn.
+    Takes a trace, or the frame of the query `memory_by_category`, which does not have the phases. Without `step`, the
+    step with the memory peak is drawn.
     """
-    rows = trace.query("memory_by_category", rank=rank, step=step)
+    rows = answered(trace, _memory_by_category, rank=rank, step=step)
     if rows.is_empty():
         return nothing("The trace has no memory events")
     first = rows.row(0, named=True)
@@ -193,21 +199,32 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
         .transform_calculate(rank_of_category=f"indexof({list(_CATEGORIES)}, datum.category)")
         .properties(width=WIDTH, height=220)
     )
+    largest = rows.filter(at_ns=whole["at_ns"]).sort("bytes", descending=True).row(0, named=True)
+    title = f"Most is allocated {duration(whole['at_ns'])} into the step: {size(whole['bytes'])}, of which"
+    title += f" {str(largest['category']).replace('_', ' ')} is most"
+    if isinstance(trace, pl.DataFrame):
+        return dress(area.encode(x=alt.X("time:Q", title=axis.title("time in the step"))), title)
+    bars = _phases(trace, first["rank"], first["start_ns"], int(rows["at_ns"].max()), axis)  # type: ignore[arg-type]
+    return dress(alt.vconcat(area, bars).resolve_scale(x="shared", color="independent"), title)
+
+
+def _phases(trace: Trace, rank: int, begin_ns: int, length_ns: int, axis: Axis) -> Any:
+    """The phases of the main thread under the memory, on the same time axis."""
     spans = (
-        trace.of(first["rank"])
+        trace.of(rank)
         .sql(
             "select phase, start_ns, end_ns from phase_span where rank = $rank and is_main and start_ns < $end_ns"
             " and end_ns > $begin_ns order by start_ns limit 2000",
-            rank=first["rank"],
-            begin_ns=first["start_ns"],
-            end_ns=first["start_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
+            rank=rank,
+            begin_ns=begin_ns,
+            end_ns=begin_ns + length_ns,
         )
         .with_columns(
-            begin=(pl.col("start_ns") - first["start_ns"]).clip(0) / axis.size,
-            end=(pl.col("end_ns") - first["start_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
+            begin=(pl.col("start_ns") - begin_ns).clip(0) / axis.size,
+            end=(pl.col("end_ns") - begin_ns).clip(0, length_ns) / axis.size,
         )
     )
-    bars = (
+    return (
         alt.Chart(spans.select("phase", "begin", "end"))
         .mark_bar(height=14)
         .encode(
@@ -220,21 +237,21 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
         )
         .properties(width=WIDTH, height=18)
     )
-    largest = rows.filter(at_ns=whole["at_ns"]).sort("bytes", descending=True).row(0, named=True)
-    title = f"Most is allocated {duration(whole['at_ns'])} into the step: {size(whole['bytes'])}, of which"
-    title += f" {str(largest['category']).replace('_', ' ')} is most"
-    return dress(alt.vconcat(area, bars).resolve_scale(x="shared", color="independent"), title)
 
 
 @takes_traces
-def recomputation(trace: Trace, *, budget: str | None = None, rank: int | None = None, step: int | None = None) -> Any:
+def recomputation(
+    trace: Trace | pl.DataFrame, *, budget: str | None = None, rank: int | None = None, step: int | None = None
+) -> Any:
     """Activation checkpointing: the peak of memory against the time added to a step.
 
-    Each point adds a module to the modules that are computed again. The curve ends once the peak is at most `budget`,
-    such as "4 GiB".
+    Takes a trace, or the frame of the answer `recomputation`. Each point adds a module to the modules that are computed
+    again. The curve ends once the peak is at most `budget`, such as "4 GiB".
     """
     try:
-        curve = recomputed(trace, budget=budget, rank=rank, step=step)
+        curve = answered(trace, recomputed, budget=budget, rank=rank, step=step)
+    except QueryParameterError:
+        raise
     except HotlineError as error:
         return nothing(error.message)
     if curve.is_empty():

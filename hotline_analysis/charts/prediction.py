@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from hotline_analysis.answers.limits import LIMIT
+from hotline_analysis.charts.either import answered
 from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, Axis, dress, time_axis
-from hotline_analysis.errors import HotlineError
+from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.asked import whatif as asked
 from hotline_analysis.prediction.engine.loop import loop_of
 from hotline_analysis.prediction.engine.predict import Prediction
@@ -33,16 +35,23 @@ _WAYS = {
 
 
 @takes_traces
-def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None) -> Any:
+def whatif(trace: Trace | pl.DataFrame, *, scenario: str | None = None, rank: int | None = None) -> Any:
     """Predicted time of a step in each scenario, as a range, against the step as recorded and the limits.
 
-    With `scenario`, shows the waits of a step before and after; raises `HotlineError` if the scenario does not apply.
-    If nothing can be predicted, the title gives the reason.
+    Takes a trace, or the frame of `whatif(trace)`. With `scenario`, shows the waits of a step before and after, which
+    needs a trace; raises `HotlineError` if the scenario does not apply. If nothing can be predicted, the title gives
+    the reason.
     """
     if scenario is not None:
+        if isinstance(trace, pl.DataFrame):
+            raise QueryParameterError(
+                "the frame of all scenarios does not have the waits of one", hint="Give the trace instead of the frame."
+            )
         return _before_and_after(asked(trace, scenario, rank=rank))
     try:
-        table = asked(trace, rank=rank)
+        table = answered(trace, asked, rank=rank)
+    except QueryParameterError:
+        raise
     except HotlineError as error:
         return nothing(error.message)
     rows = table.filter(pl.col("reason").is_null())
@@ -55,11 +64,12 @@ def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None
     bars, points = _ranges(
         shown, "what", "scenario", axis, alt.value(HUES[5]), alt.Tooltip("summary:N", title="what is done")
     )
+    has_gpu = loop_of(trace, rank).has_gpu_work if isinstance(trace, Trace) else first["gpu_needs_ns"] > 0
     limits = pl.DataFrame(
         [
             (baseline / axis.size, "as recorded"),
             (int(first["cpu_needs_ns"]) / axis.size, "the CPU alone"),
-            *([(int(first["gpu_needs_ns"]) / axis.size, "the GPU alone")] if loop_of(trace, rank).has_gpu_work else []),
+            *([(int(first["gpu_needs_ns"]) / axis.size, "the GPU alone")] if has_gpu else []),
         ],
         ["at", "limit"],
         orient="row",
@@ -120,20 +130,23 @@ def _ranges(
 
 
 @takes_traces
-def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> Any:
+def other_gpus(trace: Trace | pl.DataFrame, *, rank: int | None = None, cpu: float = 1.0) -> Any:
     """Predicted time of a step on other GPUs, as ranges, against the step as recorded.
 
-    `cpu` is the speedup of the CPU: 2.0 is twice as fast. GPUs without a prediction are left out. If no GPU has a
-    prediction, the title gives the reason.
+    Takes a trace, or the frame of `on_gpu`. `cpu` is the speedup of the CPU: 2.0 is twice as fast. GPUs without a
+    prediction are left out. If no GPU has a prediction, the title gives the reason.
     """
     try:
-        table = on_gpu(trace, rank=rank, cpu=cpu)
+        table = answered(trace, on_gpu, rank=rank, cpu=cpu)
+    except QueryParameterError:
+        raise
     except HotlineError as error:
         return nothing(error.message)
     rows = table.filter(pl.col("reason").is_null())
     if rows.is_empty():
         return nothing(str(table["reason"].mode().sort()[0]))
-    baseline = loop_of(trace, rank).baseline_ns
+    # The speedup is the recorded step time divided by the predicted time.
+    baseline = round(rows["predicted_ns"][0] * rows["speedup"][0])
     axis = time_axis(max(int(rows["high_ns"].max()), baseline))  # type: ignore[arg-type]
     words = {limit: in_words(limit) for limit in rows["limit_after"].unique(maintain_order=True)}
     colour = alt.Color(
@@ -153,13 +166,15 @@ def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> An
 
 
 @takes_traces
-def scaling(trace: Trace, *, rank: int | None = None) -> Any:
+def scaling(trace: Trace | pl.DataFrame, *, rank: int | None = None) -> Any:
     """Predicted scaling efficiency by number of ranks, for networks of several bandwidths, as ranges.
 
-    If no prediction is possible, the title gives the reason.
+    Takes a trace, or the frame of `data_parallel_scaling`. If no prediction is possible, the title gives the reason.
     """
     try:
-        rows = data_parallel_scaling(trace, rank=rank)
+        rows = answered(trace, data_parallel_scaling, rank=rank)
+    except QueryParameterError:
+        raise
     except HotlineError as error:
         return nothing(error.message)
     speeds = rows["gb_per_s"].unique().sort().to_list()
@@ -197,13 +212,16 @@ def scaling(trace: Trace, *, rank: int | None = None) -> Any:
 
 
 @takes_traces
-def copies(trace: Trace, *, rank: int | None = None) -> Any:
+def copies(trace: Trace | pl.DataFrame, *, rank: int | None = None) -> Any:
     """Predicted throughput gain of copies of a program on one GPU, as ranges: taking turns, at once, or fused.
 
-    Also shows one program with the batch as many times larger. If nothing can be predicted, the title gives the reason.
+    Takes a trace, or the frame of `share_gpu`. Also shows one program with the batch as many times larger. If nothing
+    can be predicted, the title gives the reason.
     """
     try:
-        found = share_gpu(trace, copies=(2, 4, 8, 16), rank=rank)
+        found = answered(trace, partial(share_gpu, copies=(2, 4, 8, 16)), rank=rank)
+    except QueryParameterError:
+        raise
     except HotlineError as error:
         return nothing(error.message)
     rows = found.drop_nulls("low_ns")

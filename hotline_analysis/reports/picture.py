@@ -15,7 +15,7 @@ from hotline_analysis.run.trace import Trace
 CAUSE = "cause"
 """The state of the main thread in the places of the first change."""
 _WHOLE = 1000  # a share is in thousandths of a stretch
-_COVERED = 0.3  # as on the page: minimum share of a step for the places of a change
+LARGE = 0.3  # as on the page: minimum share of a step for the places of a change
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,12 @@ def step_picture(
     hot: str,
     spans: Iterable[tuple[int, int, int, int]],
     cause: str,
+    least: float = LARGE,
 ) -> Picture | None:
     """Make the picture of a time; None if there is nothing to show.
 
     `spans` are the places of the first change, and `cause` names the change. They replace the phases of the main thread
-    without a device and without a state `hot`, if they take a large part of the time.
+    without a device and without a state `hot`, if they take more than the share `least` of the time.
     """
     drawn = bars(trace, rank, begin_ns, end_ns)
     threads = [bar for bar in drawn["bars"] if bar["device"] is None]
@@ -88,7 +89,7 @@ def step_picture(
     is_caused = False
     if threads and not devices and not hot:
         covered = _covered(spans, begin_ns, end_ns, drawn["width"])
-        is_caused = sum(covered) * drawn["width"] > _COVERED * _WHOLE * (end_ns - begin_ns)
+        is_caused = sum(covered) * drawn["width"] > least * _WHOLE * (end_ns - begin_ns)
         if is_caused:
             rows[0] = _overlaid(rows[0], covered)
     return Picture(

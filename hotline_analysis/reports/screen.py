@@ -16,10 +16,12 @@ from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.detail import median_step
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import StepLoop
+from hotline_analysis.answers.place_pieces import place_pieces
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice, found_rows
 from hotline_analysis.reports.content import Action, PhaseTime
 from hotline_analysis.reports.observed import device_times, observed_time
-from hotline_analysis.reports.picture import Picture, step_picture
+from hotline_analysis.reports.picture import LARGE, Picture, step_picture
+from hotline_analysis.reports.sections.actions import OF_A_PLACE
 from hotline_analysis.reports.sections.sentence import Symptom, limit_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, readable_unit, safe, shorten, shorten_place
@@ -123,6 +125,8 @@ class Screen:
     hot: str
     """The state in the accent colour: the limit of the step. Empty without a single limit."""
     changes: Sequence[Change]
+    causes: Mapping[int, Sequence[tuple[int, int, int, int]]] = field(default_factory=dict)
+    """The spans of the place that the sentence names, by step, as in `Change.spans`; empty for another cause."""
     kinds: Sequence[Kind] = field(default_factory=tuple)
     lengths: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
     """Counted steps in order: number, length without the profiler's own work, and kind."""
@@ -150,18 +154,21 @@ def first_screen(
     kinds = _kinds(trace, rank, loop)
     limit = _limit(bound, symptom, actions)
     times = {} if bound.answer == "no-gpu" else device_times(trace, rank)
-    hot = _STATES.get(limit, limit) if times or limit in (*_ON_THREAD, "optimizer") else ""
+    is_shown = (times and not symptom.is_beside_gpu) or limit in (*_ON_THREAD, "optimizer")
+    hot = _STATES.get(limit, limit) if is_shown else ""
     parts = _of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom)
     changes = _changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"]))
+    causes = {} if times else _of_place(trace, rank, loop, symptom)
     return Screen(
         chips=list(_chips(trace, info, loop, unprofiled, caveats)),
         parts=parts,
         whole="Of all observed time:" if times else "Of a mean step:",
         hot=hot,
         changes=changes,
+        causes=causes,
         kinds=kinds,
         lengths=lengths.select("step", pl.col("length_ns") - pl.col("profiler_ns"), "kind").rows(),
-        picture=None if bound.answer == "no-run" else _picture(trace, rank, steps, kinds, hot, changes, parts),
+        picture=None if bound.answer == "no-run" else _picture(trace, rank, steps, kinds, hot, changes, causes, parts),
     )
 
 
@@ -172,6 +179,7 @@ def _picture(
     kinds: Sequence[Kind],
     hot: str,
     changes: Sequence[Change],
+    causes: Mapping[int, Sequence[tuple[int, int, int, int]]],
     parts: Sequence[Part],
 ) -> Picture | None:
     """The picture of the step that a page shows first: typical of the kind with the largest share of the time."""
@@ -196,7 +204,8 @@ def _picture(
     if observed is None:
         return None
     first = changes[0] if changes else None
-    named = next((part.words for part in parts if part.state == "place"), "")
+    named = next((part.words for part in parts if part.state == "place"), "") if causes else ""
+    spans = causes or (first.spans if first is not None else {})
     return step_picture(
         trace,
         rank,
@@ -204,9 +213,24 @@ def _picture(
         begin_ns=observed[0],
         end_ns=observed[1],
         hot=hot,
-        spans=first.spans.get(-1 if step is None else step, ()) if first is not None else (),
+        spans=spans.get(-1 if step is None else step, ()),
         cause=named or (f"1. {first.action.title}" if first is not None else ""),
+        # The sentence's own place is shown however short it is in this step.
+        least=0.0 if causes else LARGE,
     )
+
+
+def _of_place(
+    trace: Trace, rank: int, loop: StepLoop | None, symptom: Symptom
+) -> dict[int, list[tuple[int, int, int, int]]]:
+    """The time of the place that the sentence names, in the typical step of each kind."""
+    pieces = place_pieces(trace, rank)
+    if loop is None or symptom.place is None or pieces.is_empty():
+        return {}
+    kind, place = symptom.place
+    own = pieces.filter(pl.col("kind") == kind, pl.col("place") == place).with_columns(effect=pl.lit("host"))
+    spans = {each.step: _spans(own.filter(step_kind=each.kind)) for each in loop.kinds}
+    return {step: found for step, found in spans.items() if found}
 
 
 def _limit(bound: Finding, symptom: Symptom, actions: Sequence[Action]) -> str:
@@ -330,15 +354,23 @@ def _changes(
 def _change(trace: Trace, rank: int, advice: Advice, action: Action, *, has_stacks: bool) -> Change:
     found = {step: _counted(rows) for step, rows in found_rows(trace, rank, advice).items()}
     most = max(found.values(), key=lambda rows: rows.height, default=pl.DataFrame())
+    is_one_place = _is_one_place(advice, most)
     where = _where(advice)
     return Change(
         action=action,
         where=where,
         hint="" if has_stacks or ":" in where else "with_stack=True tells the line",
-        count=advice.count,
-        parts=_in_phases(trace, rank, most),
+        count=1 if is_one_place else advice.count,
+        parts="" if advice.rule == UNNAMED else _in_phases(trace, rank, most),
         spans={step: _spans(rows) for step, rows in found.items()},
     )
+
+
+def _is_one_place(advice: Advice, rows: pl.DataFrame) -> bool:
+    """Whether the rows are pieces of one function, region or stretch between two phases."""
+    if advice.rule in (SLOWEST, UNNAMED):
+        return True
+    return advice.rule in OF_A_PLACE and "name" in rows.columns and rows["name"].n_unique() == 1
 
 
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:

@@ -21,6 +21,7 @@ UNSEEN = (
 UNSAFE = re.compile(f"[\x00-\x1f{UNSEEN}]")
 """Characters escaped by `safe`."""
 
+_FOLDERS = re.compile(r"^.*[/\\]", re.DOTALL)
 _NUMBERED = re.compile(r"\d+(\.\d+)*")
 
 
@@ -174,7 +175,7 @@ def shorten_place(text: str, width: int) -> str:
         return f"{name}{bracket}{shorten_place(path, room)})"
     file = file_and_line(text)
     begin = (text.rpartition(" in ")[0] or text).rindex(file)
-    folders = [at for at in range(begin) if text[at] == "/" and len(text) - at < width]
+    folders = [at for at in range(begin) if text[at] in "/\\" and len(text) - at < width]
     if folders:
         return f"…{text[folders[0] :]}"
     if len(file) > width:
@@ -185,7 +186,7 @@ def shorten_place(text: str, width: int) -> str:
 
 def file_and_line(text: str) -> str:
     """The part of a place in the code that `shorten_place` keeps longest: `file.py:12`."""
-    return (text.rpartition(" in ")[0] or text).rpartition("/")[2]
+    return _FOLDERS.sub("", text.rpartition(" in ")[0] or text)
 
 
 def one_of(words: Sequence[str]) -> str:

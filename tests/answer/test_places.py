@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -277,6 +278,54 @@ def test_time_without_a_name_is_advised_to_be_named(tmp_path: Path) -> None:
     assert "between Optimizer.step and the next" in found["unnamed_time"].what
     assert "with_stack=True" in found["unnamed_time"].do
     assert "annotate" in found["unnamed_time"].do
+
+
+def test_time_without_a_name_despite_stacks_is_advised_to_be_annotated(tmp_path: Path) -> None:
+    """400 of 1,000 us of each step are in no function of the user; stacks are recorded already."""
+    trace = steps("nothing").frame("torch/nn/modules/module.py(1501): _call_impl", 0, 200)
+    with trace.load(tmp_path) as loaded:
+        advice = advised(loaded)["unnamed_time"]
+        assert "with_stack" not in advice.do
+        assert advice.where.startswith("event ")  # an event next to the time says nothing about its place
+        (action,) = (each for each in ha.report(loaded).actions if each.rule == "unnamed_time")
+        assert (action.title, action.where) == ("Name this time: annotate it", "")
+        assert action.code == 'with hotline_analysis.annotate("NAME"): ...'
+
+
+def test_pieces_of_a_function_are_one_place(tmp_path: Path) -> None:
+    """Four ops cut the function into pieces, of which each step has one call."""
+    trace = steps("frames")
+    for begin in (0, 1000, 2000):
+        for at in range(620, 900, 80):
+            trace.op("aten::mul", begin + at, begin + at + 10)
+    with trace.load(tmp_path) as loaded:
+        report = ha.report(loaded)
+        assert report.screen is not None
+        (change,) = (each for each in report.screen.changes if "save_grid" in each.action.what)
+        assert change.action.what.endswith("in save_grid (train.py:7): 9 times, 350 µs")
+        assert change.count == 1
+        assert f"{change.where} · 1 place" in re.sub("<[^>]+>", "", report.to_html())
+
+
+def test_the_step_without_a_place_is_that_of_all_steps(tmp_path: Path) -> None:
+    """Steps of 998 to 1,002 us: save_grid takes 600 us, but 200 in the step of median length, so 520 of 1,000."""
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number, length in enumerate((998, 999, 1000, 1001, 1002)):
+        begin = at + length - (200 if length == 1000 else 600)
+        trace.step(number, at, at + length).frame("train.py(20): main", at, at + length)
+        trace.op("aten::linear", at, at + 100, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 100, at + 300, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 300, begin).op("aten::add_", at + 300, begin)
+        trace.frame("train.py(7): save_grid", begin, at + length)
+        at += length
+    with trace.load(tmp_path) as loaded:
+        report = ha.report(loaded)
+        assert report.lead.startswith(
+            "Your function save_grid (train.py:7) takes 52 % of the time. Without that, a step"
+        )
+        assert "would take 480 µs instead of 1.00 ms." in report.lead
+        assert report.actions[0].change == "1.00 ms → 480 µs at best"
 
 
 @pytest.mark.parametrize(("kind", "words"), [("frames", "save_grid (train.py:7)"), ("regions", '"statistics"')])

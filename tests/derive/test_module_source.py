@@ -60,6 +60,20 @@ def test_code_that_the_compiler_wrote_is_nobodys(tmp_path: Path) -> None:
     assert places == ["net.py:9", "convolutionandnormalizationandactivationoftheencoder.py:3"]
 
 
+def test_in_a_model_the_line_of_the_user_comes_before_lines_of_libraries(tmp_path: Path) -> None:
+    """The user's model calls a library's layer, and a script calls a library's model: the model's line."""
+    block = "timm/models/vision_transformer.py(90): forward"
+    trace = TraceBuilder(rank=0).step(0, 0, 1000).frame("train.py(42): step", 2, 980)
+    trace.module("Net", 0, 10, 400).frame("net.py(7): forward", 12, 390)
+    trace.module("Block", 1, 20, 380).frame(block, 22, 370).op("aten::mul", 30, 100)
+    own = trace.last_id
+    trace.module("Block", 2, 410, 800).frame(block, 412, 790).op("aten::mul", 420, 700)
+    library = trace.last_id
+    with trace.load(tmp_path) as opened:
+        places = [opened.query("event_place", rank=0, event=event).row(0)[3:] for event in (own, library)]
+    assert places == [("net.py:7", "forward"), ("timm/models/vision_transformer.py:90", "forward")]
+
+
 def test_a_module_is_at_its_own_forward_or_at_the_function_around_it(trace: Trace) -> None:
     found = trace.sql(
         "select name, module_source.source, function, evidence from module_source"
@@ -97,6 +111,34 @@ def test_time_by_place_adds_up(trace: Trace) -> None:
     assert kinds[0] == ("Scale", f"{NET}:31")
     with pytest.raises(ha.QueryParameterError, match="sort"):
         ha.slowest_sources(trace, sort="gpu_total")  # type: ignore[arg-type]
+
+
+def test_a_line_of_torch_that_a_capture_stored_is_no_place(tmp_path: Path) -> None:
+    """Lines where PyTorch's classes are defined; two levels up, the model has a line of the user."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::addmm", 10, 40)
+    torch = "/usr/lib/python3.11/site-packages/torch/nn/modules"
+    modules = [
+        {"name": "net", "type": "Net", "parent_id": None, "source": "net.py:12"},
+        {
+            "name": "stem",
+            "path": "net.stem",
+            "type": "Sequential",
+            "parent_id": 0,
+            "source": f"{torch}/container.py:59",
+        },
+        {"name": "0", "path": "net.stem.0", "type": "Linear", "parent_id": 1, "source": f"{torch}/linear.py:53"},
+        {"name": "other", "type": "Linear", "parent_id": None, "source": f"{torch}/linear.py:53"},
+    ]
+    ops = [{"name": "aten::addmm", "module_id": 2}]
+    (tmp_path / "model.json").write_text(json.dumps({"modules": modules, "ops": ops}), encoding="utf-8")
+    opened = ha.load(trace.write(tmp_path / "trace.json"), model=tmp_path / "model.json")
+    found = opened.table("module_source").sort("module_id").select("module_id", "source", "evidence")
+    assert found.rows() == [
+        (0, "net.py:12", "capture"),
+        (1, "net.py:12", "enclosing"),
+        (2, "net.py:12", "enclosing"),
+        (3, f"{torch}/linear.py:53", "capture"),  # no module around it has a better line
+    ]
 
 
 def test_a_line_that_a_capture_stored_comes_first(tmp_path: Path) -> None:

@@ -23,7 +23,14 @@ def test_ops_take_the_cpu_no_time(tmp_path: Path) -> None:
     trace = launching(tmp_path)
     assert found(trace, RULE) == (1, 360, 360)
     (said,) = find_advice(trace, rules=(RULE,))
-    assert "90.0 µs to launch work that runs for 5.0 µs" in said.what
+    assert said.what == "The CPU needs 90.0 µs to launch work that runs for 5.00 µs: once, 360 µs"
+
+
+def test_long_times_have_their_own_unit(tmp_path: Path) -> None:
+    """One op of 3.7 ms launches a kernel of 250 us."""
+    trace = TraceBuilder(rank=0).step(0, 0, 4000).op("aten::mm", 0, 3700).launches("gemm", 10, 260).load(tmp_path)
+    (said,) = find_advice(trace, rules=(RULE,))
+    assert said.what == "The CPU needs 3.70 ms to launch work that runs for 250 µs: once, 3.70 ms"
 
 
 def test_compiled_code_is_another_finding(tmp_path: Path) -> None:

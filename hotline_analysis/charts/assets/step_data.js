@@ -21,7 +21,7 @@ const hotlineWords = {
  *   path: string, phase: string, place: string, gpu: boolean, leaf: boolean, kind: string}} Slice
  * @typedef {{device: number|null, state: string, wait: string|null, time: number, share: number[]}} Bar
  * @typedef {{step: number|null, name: string, kind: number|null, span: number, bins: number, width: number, bars: Bar[],
- *   late: {rank: number, bars: Bar[]}|null, causes: string[], idle: number[][], spans: number[][][]}} View
+ *   late: {rank: number, bars: Bar[]}|null, causes: string[], idle: number[][], spans: number[][][], cause: number[][]}} View
  */
 
 /** The tree of `Timeline.to_dict` as slices. @returns {{slices: Slice[], streams: {track: number, name: string}[]}} */

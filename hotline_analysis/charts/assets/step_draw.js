@@ -184,7 +184,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
   }
 
   // The bars of the step.
-  const overlay = !screen.hot && screen.actions.length ? spans(0) : [];
+  const overlay = screen.hot ? [] : view.cause.length || screen.cause ? view.cause : screen.actions.length ? spans(0) : [];
   for (const { device, late, y } of place.bars) {
     const own = place.barHeight, end = X(view.span);
     context.fillStyle = paints.panel;
@@ -193,7 +193,8 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       write(late ? `Rank ${late.rank}` : "CPU", 10, y + own / 2 - 7, gutter - 14, { size: 13, bold: true });
       write(late ? "comes last" : "main thread", 10, y + own / 2 + 9, gutter - 14, { color: paints.soft });
       const onTop = late ? [] : overlay.filter((each) => each[3] === 0), covered = onTop.reduce((sum, each) => sum + each[1] - each[0], 0);
-      const solid = !place.devices.length && covered > 0.3 * view.span;
+      const solid = !place.devices.length && (screen.cause !== "" || covered > 0.3 * view.span);
+      const isFree = (x, own) => !solid || onTop.every(([from, until]) => X(until) < x || X(from) > x + own);
       for (const run of hotlineRuns(view, late?.bars)) {
         const x = X(run.from), wide = Math.max(1, X(run.until) - x), isHot = [run.bar.state, run.bar.wait].includes(screen.hot);
         const waits = run.bar.wait !== null || (isHot && run.bar.state === "load_data");
@@ -204,7 +205,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
         const name = run.bar.wait ? screen.waits[run.bar.wait] : run.bar.state.replace(/_/g, " ");
         const said = `${name} · ${words(run.time)}`;
         if (waits) plate(said, x + 4, y + own / 2, wide - 8, isHot ? paints.hot : paints.ink, 13) || plate(name, x + 4, y + own / 2, wide - 8, isHot ? paints.hot : paints.ink, 13);
-        else if (wide > 26 && !solid) write(measure(said, 13) + 10 < wide ? said : name, x + 5, y + (onTop.length ? own * 0.28 : own / 2 - 2), wide - 8, { size: 13 });
+        else if (wide > 26 && isFree(x, Math.min(wide, measure(said, 13) + 10))) write(measure(said, 13) + 10 < wide ? said : name, x + 5, y + (onTop.length && !solid ? own * 0.28 : own / 2 - 2), wide - 8, { size: 13 });
       }
       for (const [from, until] of onTop) {
         const x = X(from), wide = Math.max(2, X(until) - x);
@@ -212,9 +213,16 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
         context.fillRect(x, solid ? y : y + own * 0.56, wide, solid ? own : own * 0.44);
         if (solid) { context.fillStyle = paints.hot; context.fillRect(x, y + own - 5, wide, 5); }
       }
-      if (solid) {
-        const [from, until] = onTop.reduce((a, b) => (b[1] - b[0] > a[1] - a[0] ? b : a));
-        write(`${screen.actions[0].where || screen.actions[0].title} · ${words(until - from)}`, X(from) + 6, y + own / 2 - 2, X(until) - X(from) - 10, { size: 13, bold: true, color: paints.hot });
+      if (solid && onTop.length) {
+        // The label is as wide as the longest run of pieces without a visible gap. Its time is the time of these pieces.
+        let run = { from: 0, until: -Infinity, time: 0 }, longest = run;
+        for (const [from, until] of onTop) {
+          run = X(from) - X(run.until) < 3 ? { from: run.from, until, time: run.time + until - from } : { from, until, time: until - from };
+          if (run.until - run.from > longest.until - longest.from || longest.time === 0) longest = run;
+        }
+        const name = screen.cause || screen.actions[0].where || screen.actions[0].title, whole = `${name} · ${words(longest.time)}`;
+        const x = X(longest.from) + 6, wide = X(longest.until) - X(longest.from) - 10;
+        write(measure(whole, 13, true) < wide ? whole : name, x, y + own / 2 - 2, wide, { size: 13, bold: true, color: paints.hot });
       }
     } else {
       write(place.devices.length > 1 ? `GPU ${device}` : "GPU", 10, y + own / 2 - 7, gutter - 14, { size: 13, bold: true });
@@ -301,15 +309,15 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
     const x = Math.max(gutter, Z(at)), wide = Math.max(0.6, Math.min(right, Z(at + length)) - x), cause = view.causes[number];
     context.fillStyle = hotlineFill(paints, cause, screen.hot);
     context.fillRect(x, lane, wide, height);
-    if (wide > 70) plate(`idle: ${screen.words[cause] ?? cause}`, x + 4, lane + height / 2, wide - 8, cause === screen.hot ? paints.hot : paints.ink) || plate("idle", x + 4, lane + height / 2, wide - 8, cause === screen.hot ? paints.hot : paints.ink);
+    if (wide > 70) plate(screen.titles[cause] ?? `idle: ${cause}`, x + 4, lane + height / 2, wide - 8, cause === screen.hot ? paints.hot : paints.ink) || plate("idle", x + 4, lane + height / 2, wide - 8, cause === screen.hot ? paints.hot : paints.ink);
     hits.push({ x, y: lane, w: Math.max(3, wide), h: height, idle: [at, length, cause] });
   }
   const query = state.query;
   function draw(slice, from, until, label, time, y, members, next) {
     const x = Math.max(Z(from), gutter - 2), wide = Math.max(0.8, Math.min(Z(until), right + 2) - x);
-    let ink = paints.ink;
+    let ink = paints.ink, kernel = "";
     if (slice.leaf) {
-      const kernel = /nccl|rccl|hccl|oneccl/i.test(slice.label) ? "communication" : /^(Memcpy|Memset)/i.test(slice.label) ? "memory" : "computation";
+      kernel = /nccl|rccl|hccl|oneccl/i.test(slice.label) ? "communication" : /^(Memcpy|Memset)/i.test(slice.label) ? "memory" : "computation";
       context.fillStyle = hotlineFill(paints, kernel, "");
       ink = kernel === "computation" ? paints.paper : "#101418";
     } else {
@@ -337,6 +345,10 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       const free = Math.min(wide, Z(next) - x), whole = `${label} · ${words(time)}`, last = /\.py\(\d+\): /.test(label) ? label.replace(/^.*\.py\(\d+\): /, "") : label.replace(/^autograd: /, "").replace(/^.*[.:](?=\w)/, "");
       const size = free < 60 ? 11 : 12, pad = free < 60 ? 4 : 8;
       const said = [whole, label, last].find((each) => measure(each, size) + pad < free) ?? last;
+      if (kernel === "communication") {  // a plain ground, because letters on stripes are hard to read
+        context.fillStyle = paints.communication;
+        context.fillRect(x + 1, y + 3, Math.max(0, Math.min(wide - 2, measure(said, size) + pad)), height - 6);
+      }
       write(said, x + pad / 2, y + height / 2 + 0.5, free - pad + 2, { size, color: ink, bold: members.includes(state.selected) });
     }
     hits.push({ x, y, w: Math.max(3, wide), h: height, slice, members, from, until, label, time });

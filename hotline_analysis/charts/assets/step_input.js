@@ -95,7 +95,7 @@ function hotlineStep(root, screen, trees) {
       status.append(piece("b", chosen.label), " · " + said.filter(Boolean).join(" · "));
     } else if (state.show !== null) {
       const spans = view().spans[state.show] ?? [], count = spans.reduce((sum, each) => sum + each[2], 0);
-      status.append(piece("b", screen.actions[state.show].title), ` · ${count.toLocaleString("en")} place${count === 1 ? "" : "s"} in this step · n and p go from one to the next, Esc ends`);
+      status.append(piece("b", screen.actions[state.show].title), ` · ${count.toLocaleString("en")} ${count === 1 ? "place" : `${screen.actions[state.show].noun}s`} in this step · n and p go from one to the next, Esc ends`);
     } else {
       const said = spoken(0, view().span, ["c:", "w:"], 3);
       status.append("Opened: ", piece("b", view().said), [view().about, said ? `CPU: ${said}` : ""].filter(Boolean).map((each) => ` · ${each}`).join(""));
@@ -167,7 +167,7 @@ function hotlineStep(root, screen, trees) {
     state.walk = (state.walk + by + spans.length) % spans.length;
     const [from, until] = spans[state.walk], wide = Math.max((until - from) * 6, view().span / 50);
     window_((from + until) / 2 - wide / 2, (from + until) / 2 + wide / 2);
-    status.replaceChildren(piece("b", screen.actions[state.show].title), ` · place ${state.walk + 1} of ${spans.length} on the screen · ${words(until - from)}`);
+    status.replaceChildren(piece("b", screen.actions[state.show].title), ` · ${spans.length === 1 ? "place" : screen.actions[state.show].noun} ${state.walk + 1} of ${spans.length} on the screen · ${words(until - from)}`);
   }
   function tab(at) {
     if (!screen.views[at]) return;
@@ -243,7 +243,7 @@ function hotlineStep(root, screen, trees) {
     if (!drag) {
       const under = hit(x, y);
       canvas.style.cursor = y < drawn.place.funnel ? "crosshair" : under?.slice ? "pointer" : "grab";
-      canvas.title = under?.slice ? `${under.label} · ${words(under.time)}${under.slice.path ? " · " + under.slice.path : ""}` : under?.idle ? `idle ${words(under.idle[1])}: ${screen.words[under.idle[2]] ?? under.idle[2]}` : "";
+      canvas.title = under?.slice ? `${under.label} · ${words(under.time)}${under.slice.path ? " · " + under.slice.path : ""}` : under?.idle ? `${screen.titles[under.idle[2]] ?? under.idle[2]} · ${words(under.idle[1])}` : "";
       return;
     }
     touches.set(event.pointerId, x);

@@ -25,7 +25,7 @@ from hotline_analysis.reports.whole import Content
 from hotline_analysis.text.formats import TIME_UNITS, duration, percent, shared_path, shorten
 from hotline_analysis.text.html import Cell, Table, frame_table
 from hotline_analysis.text.html import render as fill
-from hotline_analysis.vocabulary import USE_CAUSES, idle_words
+from hotline_analysis.vocabulary import USE_CAUSES, idle_title, idle_words
 
 _EVIDENCE_ROWS = 50
 _MEAN = re.compile(r"(?<= of )[\d.,]+ \w+")
@@ -183,7 +183,8 @@ def _action(each: Change) -> dict[str, Any]:
         "code": escape(action.code),  # from this package, not from the trace; several lines
         "do": action.do,
         "text": f"{action.what}. {action.do}",
-        "shows": f"{each.count:,}" if any(each.spans.values()) else "",
+        "shows": bool(any(each.spans.values())),
+        "shown": f"{each.count:,}" if each.count > 1 else "",
     }
 
 
@@ -205,13 +206,16 @@ def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
     for at, each in enumerate((timeline, *timeline.others)):
         kind = kinds.get(each.step) if each.step is not None else None
         said = f"step {each.step}" if each.step is not None else "the whole trace"
-        spans = [
+        spans, cause = (
             [
-                [max(0, start - each.begin_ns), end - each.begin_ns, count, on_gpu]
-                for start, end, count, on_gpu in action.spans.get(each.step if each.step is not None else -1, ())
+                [
+                    [max(0, start - each.begin_ns), end - each.begin_ns, count, on_gpu]
+                    for start, end, count, on_gpu in by_step.get(each.step if each.step is not None else -1, ())
+                ]
+                for by_step in shown
             ]
-            for action in screen.changes
-        ]
+            for shown in ([action.spans for action in screen.changes], [screen.causes])
+        )
         named = kind is not None and len(screen.kinds) > 1
         tab = f"{said[:1].upper()}{said[1:]}"
         if kind is not None and named:
@@ -233,6 +237,7 @@ def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
                 "about": " · ".join(about),
                 "share": kind.loop_pct if kind is not None else 100.0,
                 "spans": spans,
+                "cause": cause[0],
             }
         )
     views.sort(key=lambda view: -view["share"])
@@ -246,9 +251,20 @@ def _screen_data(screen: Screen, views: list[dict[str, Any]]) -> dict[str, Any]:
         "views": [{name: value for name, value in view.items() if name not in ("tab", "share")} for view in views],
         "start": 0,
         "hot": screen.hot,
-        "actions": [{"title": each.action.title, "where": clean(each.where)} for each in screen.changes],
+        "cause": next((clean(part.words) for part in screen.parts if part.state == "place"), "")
+        if screen.causes
+        else "",
+        "actions": [
+            {
+                "title": each.action.title,
+                "where": clean(each.where),
+                "noun": "place" if each.count > 1 else "piece",  # one place may be in several pieces
+            }
+            for each in screen.changes
+        ],
         "strip": screen.lengths if len(screen.lengths) <= _STRIP else [],
         "words": {**words, **ON_DEVICE},
+        "titles": {cause: idle_title(cause) for cause in USE_CAUSES},
         "waits": ON_THREAD,
         "units": TIME_UNITS,
     }

@@ -8,13 +8,15 @@ from itertools import groupby
 
 from rich.style import Style
 
+from hotline_analysis.answers.slowest import ANY_COLLECTIVE
 from hotline_analysis.reports.content import Action, Section
 from hotline_analysis.reports.picture import CAUSE
 from hotline_analysis.reports.renderers.strips import Strip, share_line, strips, to_ascii
-from hotline_analysis.reports.sections.sentence import NO_CHANGE
+from hotline_analysis.reports.sections.sentence import NO_CHANGE, op_name
 from hotline_analysis.reports.whole import Content
 from hotline_analysis.text.formats import (
     duration,
+    file_and_line,
     folded,
     module_name,
     shared_path,
@@ -241,23 +243,24 @@ def _code(code: str, room: int, most: int) -> list[str]:
     """At most `most` lines of code. A statement over several lines is one line if it fits."""
     lines: list[str] = []
     for line in code.splitlines():
-        if lines and lines[-1].rstrip().endswith(_OPEN):
+        is_body = bool(lines) and lines[-1].endswith(":") and line.strip().startswith("...")
+        if lines and (is_body or lines[-1].rstrip().endswith(_OPEN)):
             gap = "" if lines[-1].endswith("(") else " "
             if len(joined := f"{lines[-1]}{gap}{line.strip()}") <= room:
                 lines[-1] = joined
                 continue
         lines.append(line)
     shown = lines[:most]
-    if shown and shown[-1].endswith(_OPEN):
+    if shown and len(shown) < len(lines) and shown[-1].endswith((*_OPEN, ":")):
         shown[-1] += " …"
     return shown
 
 
 def _is_said(action: Action) -> bool:
-    """Whether the statement names the place: the line of code, or else the region or module."""
+    """Whether the statement has the name of the place: the line of code, or else the region or module."""
     parts = action.where.split(", ")
     line = next((part.split(" in ")[0] for part in reversed(parts) if ":" in part), None)
-    return (line or action.where) in action.what
+    return (line or action.where.removeprefix('the region "').removesuffix('"')) in action.what
 
 
 def _in_two_lines(text: str, width: int, indent: str) -> str:
@@ -332,8 +335,11 @@ def _ops(report: Content, width: int, most: int) -> Iterator[_Line]:
     rows = section.rows.filter(section.rows[f"{device}_self_pct"] >= 1).head(most)
     if rows.is_empty():
         return
+    slowest = next((each.answer for each in report.findings if each.question == "Which op is slowest?"), "")
+    # The slowest op has the name of the card: PyTorch's op of all collectives stands for one of them.
+    names = {ANY_COLLECTIVE: slowest if rows["name"][0] == ANY_COLLECTIVE else "collectives"}
     cells = [
-        [op, f"{calls:,}", duration(time_ns), whole_percent(share)]
+        [op_name(names.get(op, op)), f"{calls:,}", duration(time_ns), whole_percent(share)]
         for op, calls, time_ns, share in rows.select(
             "name", "count", f"{device}_self_ns", f"{device}_self_pct"
         ).iter_rows()
@@ -364,7 +370,15 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> It
 
 def _cut(text: str, width: int, column: int) -> str:
     """Shorten a cell: names in the first column in the middle, places in the last column at the folders."""
-    return shorten(text, width) if column == 0 else shorten_place(text, width) if width > 1 else text[:width]
+    if column == 0 or width <= 1:
+        return shorten(text, width) if column == 0 else text[:width]
+    kind, comma, place = text.partition(", ")
+    room = width - len(kind) - len(comma)
+    return (
+        f"{kind}{comma}{shorten_place(place, room)}"
+        if room >= len(file_and_line(place))
+        else shorten_place(text, width)
+    )
 
 
 def _section(report: Content, name: str) -> Section | None:

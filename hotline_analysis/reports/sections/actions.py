@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
-from hotline_analysis.answers.remedies import REMEDIES
+from hotline_analysis.answers.remedies import remedy_of
 from hotline_analysis.answers.rules import SLOWEST, Advice
 from hotline_analysis.prediction.asked import applies
 from hotline_analysis.reports.content import Action
@@ -17,7 +17,7 @@ from hotline_analysis.run.trace import Trace
 MOST = 3
 _PREDICTED = ("predicted_ns", "low_ns", "high_ns")
 _EVENT = re.compile(r"(^|, )event -?\d+$")
-_OF_A_PLACE = ("user_stretch", "files_written", SLOWEST)
+OF_A_PLACE = ("user_stretch", "files_written", SLOWEST)
 """Rules that advise to run a place less often or faster. Of several at one place, the first rule here counts."""
 
 
@@ -32,7 +32,7 @@ def first_actions(
     found: list[Action] = []
     changes: set[str] = set()
     for each in _once_for_each_place(advice):
-        remedy = REMEDIES.get(each.rule)
+        remedy = remedy_of(each)
         title = each.do if remedy is None else remedy.title
         change = {title, each.scenario, "" if remedy is None else remedy.code} - {""}
         row = predicted.get(each.scenario)
@@ -54,7 +54,7 @@ def first_actions(
 
 def _once_for_each_place(advice: Sequence[Advice]) -> list[Advice]:
     """The advice without further rules at the same place, whose gains would look like gains of their own."""
-    rank_of = {rule: rank for rank, rule in enumerate(_OF_A_PLACE)}
+    rank_of = {rule: rank for rank, rule in enumerate(OF_A_PLACE)}
     best: dict[str, int] = {}
     for each in advice:
         if each.rule in rank_of and (place := _place(each)):
@@ -80,7 +80,7 @@ def _best_ns(action: Action) -> int:
 
 
 def _action(advice: Advice, title: str, step_ns: int, row: dict[str, int] | None) -> Action:
-    remedy = REMEDIES.get(advice.rule)
+    remedy = remedy_of(advice)
     code = "" if remedy is None else remedy.code
     where = _place(advice)
     if row is None:

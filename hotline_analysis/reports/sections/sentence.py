@@ -25,6 +25,7 @@ from hotline_analysis.text.formats import duration, ordinal, safe, shorten, whol
 
 _OF_USER = ("frame", "region", "sampled")
 """Kinds of places in the user's code, or named by the user."""
+_ONE_GPU = ("no-gpu", "one-gpu")  # answers on the balance of the GPUs if there are not several
 _LONGEST_NAME = 48
 NO_CHANGE = f"No change is known that saves {LEAST_PCT:g} %."
 _HALF_PCT = 50.0
@@ -45,6 +46,13 @@ _BECAUSE: Mapping[str, str] = {
     "profiler": "the profiler itself works on the CPU",
 }
 """The reason for an idle GPU, by the limit of the step."""
+_ON_PATH: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "launching": ("launching kernels", ("launching", "launch", "op", "host")),
+    "python": ("python between the kernels", ("python",)),
+    "load_data": ("loading data", ("load_data",)),
+    "cpu_tensor": ("computing on CPU tensors", ("cpu_tensor",)),
+}
+"""Work of the CPU in the words of the sentence, and the causes of idle time that are this work, by limit."""
 _LOADING: Mapping[str, str] = {
     "loader_in_main_process": "the main process loads the data",
     "loader_too_few_workers": "it waits for the DataLoader",
@@ -74,7 +82,7 @@ _REMEDIES: Mapping[str, tuple[str, ...]] = {
     "copying": ("pageable_copies", "copies_on_device", "constants_from_cpu"),
     "queued": ("tiny_kernels", "small_grids"),
     "evaluation": ("evaluation_in_step",),
-    _PLACE: (SLOWEST, UNNAMED, "user_stretch", "files_written", "module_loop", "scalar_loops"),
+    _PLACE: (SLOWEST, "user_stretch"),
 }
 """The rules with remedies for each limit. If an action is by such a rule, the sentence has the action's step time."""
 
@@ -94,6 +102,10 @@ class Symptom:
     part: str = ""
     """The cause in the words of a legend, if it is a part of the main thread's time; and the phase with that part."""
     phase: str = ""
+    place: tuple[str, str] | None = None
+    """Kind and name of the place in `slowest_places`, if the cause is a place."""
+    is_beside_gpu: bool = False
+    """The cause is the CPU's work while the GPU works too, so the picture of idle time does not show the cause."""
 
 
 def first_sentence(
@@ -146,7 +158,10 @@ def _lower(title: str) -> str:
 def _without_ns(symptom: Symptom, bound: Finding, actions: Sequence[Action]) -> int | None:
     """The step without the cause: after the action against the cause, or else by replay."""
     remedies = _REMEDIES.get(symptom.limit, ())
-    remedy = next((each for each in actions if each.rule in remedies), None)
+    # An action on a place may be about another place than the sentence.
+    is_at_place = [symptom.limit != _PLACE or symptom.part in each.what for each in actions]
+    fitting = zip(actions, is_at_place, strict=True)
+    remedy = next((each for each, is_here in fitting if is_here and each.rule in remedies), None)
     if remedy is not None:
         return remedy.after_ns
     if symptom.without_ns is not None:
@@ -209,7 +224,7 @@ def limit_of(bound: Finding, shares: Mapping[str, float], actions: Sequence[Acti
 
 def _gpus(balance: Finding) -> tuple[str, str]:
     """Subject and verb for busy GPUs, and for idle GPUs."""
-    if balance.answer in ("no-gpu", "one-gpu"):
+    if balance.answer in _ONE_GPU:
         return "the GPU works", "The GPU is idle"
     return "the GPUs work", "The GPUs are idle"
 
@@ -229,10 +244,30 @@ def _idle(trace: Trace, rank: int, bound: Finding, balance: Finding, limit: str,
             return Symptom(symptom, waits, idle, limit)
     else:
         cause = _BECAUSE[limit]
+    if _is_beside_gpu(trace, rank, limit):
+        cause = _ON_PATH[limit][0]
+        subject = f"The CPU takes longer than the GPU{'' if balance.answer in _ONE_GPU else 's'}"
+        path = next(iter(bound.evidence.filter(limit=limit)["path_pct"]), 0.0)
+        text = f"{subject}: {cause} is {whole_percent(path)} of a step."
+        return Symptom(text, cause, path, limit, is_beside_gpu=True)
     text = f"{subject} for {share} of the time, because {cause}"
     if limit in _IN_A_PLACE and (place := _place_of(trace, rank, limit)):
         text += f", {place}"
     return Symptom(f"{text}.", cause, idle, limit)
+
+
+def _is_beside_gpu(trace: Trace, rank: int, limit: str) -> bool:
+    """Whether the GPU idles mainly during other work of the CPU, so the limit is not the reason for most idle time.
+
+    If the GPU works while the CPU launches, and idles while the CPU does something else, then the steps are as long as
+    all the CPU's work. The largest part of this work limits the steps, although the GPU idles during the other parts.
+    """
+    if limit not in _ON_PATH:
+        return False
+    times = device_times(trace, rank)
+    own = sum(times.get(state, 0) for state in _ON_PATH[limit][1])
+    others = [sum(times.get(state, 0) for state in states) for _, states in _ON_PATH.values()]
+    return 2 * own < max(others)
 
 
 def _place_of(trace: Trace, rank: int, limit: str) -> str:
@@ -264,7 +299,7 @@ def _some_steps_wait(trace: Trace, rank: int) -> str:
 def _computing(bound: Finding, ops: Finding, balance: Finding) -> Symptom:
     """The symptom of a busy GPU, with the largest op or kernel."""
     busy = bound.numbers.get("gpu_busy_pct") or 0.0
-    verb = "The GPU is busy" if balance.answer in ("no-gpu", "one-gpu") else "The GPUs are busy"
+    verb = "The GPU is busy" if balance.answer in _ONE_GPU else "The GPUs are busy"
     # Work that is not in the file may make the GPU busier.
     is_exact = (bound.numbers.get("gpu_busy_most_pct") or busy) - busy < _APART_PCT
     text = f"{verb} for {'' if is_exact else 'at least '}{whole_percent(busy)} of the time"
@@ -279,7 +314,7 @@ def _communicating(trace: Trace, rank: int, balance: Finding) -> Symptom:
     """The symptom of a GPU that communicates: the time without computing beside it, as in the legend."""
     times = device_times(trace, rank)
     share = 100 * times.get("communication", 0) / max(1, sum(times.values()))
-    is_one = balance.answer in ("no-gpu", "one-gpu")
+    is_one = balance.answer in _ONE_GPU
     subject, verb = ("The GPU", "communicates") if is_one else ("The GPUs", "communicate")
     cause = f"only {verb}"
     text = f"{subject} {cause} for {whole_percent(share)} of the time."
@@ -386,4 +421,7 @@ def _of_place(trace: Trace, rank: int) -> Symptom | None:
         takes = "most likely takes" if row["sampled_pct"] >= SURELY_PCT else "likely takes up to"
         text = f"Your function {words} {takes} {whole_percent(share)} of the time."
         found = Symptom(text, f"Your function {words}", share, _PLACE, "Your python")
-    return replace(found, part=found.part or shorten(safe(row["place"]), _LONGEST_NAME), phase=row["phase"] or "other")
+    without_ns = row["step_ns"] - row["path_ns"]
+    part = found.part or shorten(safe(row["place"]), _LONGEST_NAME)
+    place = (row["kind"], row["place"])
+    return replace(found, part=part, phase=row["phase"] or "other", without_ns=without_ns, place=place)

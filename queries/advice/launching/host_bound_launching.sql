@@ -7,7 +7,7 @@
 --
 -- :reads host_activity, compiled_span, gpu_event, nesting
 -- :only_with gpu_event where runtime_id is not null
--- :finding stretches in which the CPU is busy launching ({name})
+-- :finding the CPU needs {name}
 -- :remedy Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA
 --     graphs), or a CUDA graph of the step.
 -- :scenario cuda_graph
@@ -49,9 +49,9 @@ select
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
     format(
-        '{:.1f} µs to launch work that runs for {:.1f} µs',
-        total.cpu_ns / total.work_count / 1000,
-        total.gpu_ns / total.work_count / 1000
+        '{} to launch work that runs for {}',
+        duration_text(total.cpu_ns / total.work_count),
+        duration_text(total.gpu_ns / total.work_count)
     ) as name
 from piece
 cross join total

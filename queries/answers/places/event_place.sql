@@ -1,11 +1,11 @@
 -- Location of an event: its module, and the line of user code around the event or around its launching call.
 --
--- Inside a module, the innermost function of the user or of a library counts, since the model's code may be in a
--- library. Elsewhere, only functions of the user count.
+-- Inside a module, the innermost function of the user counts. If the module's code is in a library, the innermost
+-- function of the library counts. Elsewhere, only functions of the user count.
 --
 -- :param rank BIGINT                   the process rank
 -- :param event BIGINT                  `event_id` of the event
--- :reads launch, nesting, label, model_op, code_frame, module_source
+-- :reads launch, nesting, label, model_op, code_frame, module_source, module_span
 -- :column rank RANK
 -- :column event_id BIGINT              the event
 -- :column module_path VARCHAR          path of the module; NULL if unknown
@@ -34,12 +34,25 @@ event_label as (
     where rank = $rank and event_id = $event
 ),
 
--- one row: the innermost matching function around the event
+-- one row: the outermost call of a module around the event
+model_call as (
+    select min(module_span.start_ns) as start_ns
+    from nested_event
+    inner join module_span
+        on
+            nested_event.rank = module_span.rank
+            and nested_event.track_id = module_span.track_id
+            and module_span.start_ns <= nested_event.start_ns
+            and module_span.end_ns >= nested_event.end_ns
+),
+
+-- one row: the innermost matching function around the event; the user's functions in the model come first
 frame as (
     select
-        arg_max(code_frame.source, code_frame.depth) as source,
-        arg_max(code_frame.function, code_frame.depth) as function
+        arg_max(code_frame.source, {'is_own': is_own, 'depth': code_frame.depth}) as source,
+        arg_max(code_frame.function, {'is_own': is_own, 'depth': code_frame.depth}) as function
     from nested_event
+    cross join model_call
     inner join code_frame
         on
             nested_event.rank = code_frame.rank
@@ -48,6 +61,9 @@ frame as (
             and code_frame.end_ns >= nested_event.end_ns
             and code_frame.depth <= nested_event.depth
             and (code_frame.is_user or (select module_id from event_label) is not null)
+    cross join lateral (
+        select code_frame.is_user and coalesce(code_frame.start_ns >= model_call.start_ns, false) as is_own
+    )
 )
 
 select
