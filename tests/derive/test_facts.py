@@ -15,7 +15,7 @@ LAUNCH = "name, op, api, call_track_id, call_start_ns // 1000, call_end_ns // 10
 
 
 def launches(trace: Trace) -> dict[str, tuple[object, ...]]:
-    return {name: found for name, *found in rows(trace, f"select {LAUNCH} from gpu_event")}
+    return {name: tuple(found) for name, *found in rows(trace, f"select {LAUNCH} from gpu_event")}
 
 
 def test_an_event_of_a_thread_has_its_place_and_its_labels(tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_work_has_its_call_however_the_file_tells_it(tmp_path: Path) -> None:
     with trace.load(tmp_path) as opened:
         thread = rows(opened, "select track_id from event where name = 'aten::mm'")[0][0]
         assert launches(opened) == {
-            "by_correlation": ["aten::mm", "cudaLaunchKernel", thread, 5, 8, "correlation", 1],
-            "by_flow": ["aten::mm", "hipLaunchKernel", thread, 10, 12, "flow", 1],
-            "by_op": ["aten::mm", None, thread, 0, 20, "external_id", 1],
-            "alone": [None, None, None, None, None, None, None],
+            "by_correlation": ("aten::mm", "cudaLaunchKernel", thread, 5, 8, "correlation", 1),
+            "by_flow": ("aten::mm", "hipLaunchKernel", thread, 10, 12, "flow", 1),
+            "by_op": ("aten::mm", None, thread, 0, 20, "external_id", 1),
+            "alone": (None, None, None, None, None, None, None),
         }
         totals = "select sum(dur_ns) // 1000, count(call_start_ns), count(launch_start_ns) from gpu_event"
         assert rows(opened, totals) == [(25, 3, 2)]
