@@ -17,6 +17,8 @@ _FEWEST = 5
 """Minimum number of samples at a place. All five are of a function with less than half of the time in 3 % of cases."""
 _CALLED = ("forward", "backward", "optimizer")
 """Marks inside which the caller's own samples are time of a library."""
+_HOOKS = "hooks"
+"""Python inside backward: hooks, and the user's autograd functions. The engine itself needs no python."""
 
 
 def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
@@ -44,9 +46,11 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     )
     of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
     marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
+    is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
     rows = (
         _between_marks(trace, rank, pieces, marks.to_list())
-        .join(of_phase, left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+        .with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
+        .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
         .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
         .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
         .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
@@ -110,7 +114,11 @@ def _of_phases(trace: Trace, rank: int, samples: pl.DataFrame) -> pl.DataFrame:
         .group_by("inside_mark")
         .agg(pl.col("whole").sum())
     )
-    return _likely(by_mark.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
+    likely = _likely(by_mark.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
+    # Samples of the loop inside backward show ops, or the engine.
+    is_hook = (pl.col("inside_mark") == "backward") & ~pl.col("is_loop") & ~pl.col("is_caller")
+    in_hooks = by_mark.filter(is_hook).with_columns(inside_mark=pl.lit(_HOOKS), whole=pl.col("own").sum())
+    return pl.concat([likely, _likely(in_hooks, ["inside_mark"])])
 
 
 def _user_samples(trace: Trace, rank: int) -> pl.DataFrame:

@@ -518,3 +518,23 @@ def test_a_hook_in_backward_is_a_place(tmp_path: Path, count: int, place: str) -
     loop = {"function": "main", "line": 20, "count": 100 - count, "is_loop": True, "is_caller": True, **common}
     rows = places(with_frames(trace, hook, loop).load(tmp_path))
     assert next(us for (_, name), (_, us) in rows.items() if name == place) == 600 + 200 * (place == "Net_0")
+
+
+@pytest.mark.parametrize(("count", "is_named"), [(30, True), (4, False)])
+def test_python_in_a_call_of_autograd_is_the_hook(tmp_path: Path, count: int, is_named: bool) -> None:
+    """A hook of 400 us before each gradient is accumulated, whatever share of the samples of backward it has."""
+    engine = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).module("Net", 0, at, at + 200)
+        trace.op("aten::linear", at, at + 200, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 200, at + 390, seq=3 * number + 1)
+        trace.op(engine, at + 390, at + 800).op("torch::autograd::AccumulateGrad", at + 790, at + 800)
+        trace.annotation("Optimizer.step#SGD.step", at + 800, at + 1000).op("aten::add_", at + 800, at + 1000)
+    common = {"inside": "backward", "after": "forward", "before": "optimizer", "gap": 100}
+    hook = {"function": "on_grad", "line": 7, "count": count, **common}
+    loop = {"function": "main", "line": 20, "count": 100 - count, "is_loop": True, "is_caller": True, **common}
+    loaded = with_frames(trace, hook, loop).load(tmp_path)
+    assert [us for (_, name), (_, us) in places(loaded).items() if name == "on_grad"] == [400] * is_named
+    assert ("slowest_place" in advised(loaded)) == is_named

@@ -6,6 +6,7 @@
 --   other_thread  the thread waits for other work of another thread (`thread_wait`),
 --   load_data   the thread is in the phase that loads data,
 --   sync        inside a call that returns when the GPU is done, including blocking copies,
+--   python      in a hook: inside autograd's call of a node, between or after the ops inside, for `hook_ns()` or longer,
 --   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
 --               truncated file, which may lack runtime calls: profilers write them after the ops,
 --   op          inside another op or a runtime call, before a launch,
@@ -40,6 +41,8 @@ host_event as (
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
+        nesting.self_ns,
+        nesting.parent_id,
         nesting.depth,
         nesting.op_depth,
         cpu_span.category,
@@ -88,6 +91,50 @@ arithmetic_op as (
         and not exists (select 1 from rank_info where truncated)
 ),
 
+-- Autograd's calls of nodes that run hooks. Hooks of tensors run in the engine's call, outside of the node; hooks after
+-- the accumulation of a gradient run in the node. A call without inner events says nothing of hooks.
+hooked_call as (
+    select
+        host_event.event_id,
+        host_event.track_id,
+        host_event.start_ns,
+        host_event.end_ns
+    from host_event
+    inner join name_class on host_event.class_id = name_class.class_id
+    where
+        host_event.self_ns >= hook_ns()
+        and host_event.self_ns < host_event.end_ns - host_event.start_ns
+        and (is_engine_mark(name_class.name) or is_gradient_accumulation(name_class.name))
+),
+
+-- Pauses of these calls, before each inner event and at the end.
+hook as (
+    select
+        track_id,
+        paused_ns as start_ns,
+        resumed_ns as end_ns
+    from (
+        select
+            hooked_call.track_id,
+            coalesce(
+                lag(host_event.end_ns) over (partition by hooked_call.event_id order by host_event.start_ns),
+                hooked_call.start_ns
+            ) as paused_ns,
+            host_event.start_ns as resumed_ns
+        from hooked_call
+        inner join host_event on hooked_call.event_id = host_event.parent_id
+        union all
+        select
+            hooked_call.track_id,
+            max(host_event.end_ns) as paused_ns,
+            hooked_call.end_ns as resumed_ns
+        from hooked_call
+        inner join host_event on hooked_call.event_id = host_event.parent_id
+        group by hooked_call.event_id, hooked_call.track_id, hooked_call.end_ns
+    ) as pause
+    where resumed_ns - paused_ns >= hook_ns()
+),
+
 -- Time spans of each kind, possibly overlapping.
 span as (
     select
@@ -97,6 +144,13 @@ span as (
         outermost_call.end_ns
     from outermost_call
     left join arithmetic_op on outermost_call.event_id = arithmetic_op.event_id
+    union all
+    select
+        track_id,
+        'hook',
+        start_ns,
+        end_ns
+    from hook
     union all
     select
         host_event.track_id,
@@ -159,6 +213,7 @@ border as (
         (kind = 'other_thread')::tinyint as other_thread,
         (kind = 'load_data')::tinyint as load_data,
         (kind = 'sync')::tinyint as sync,
+        (kind = 'hook')::tinyint as hook,
         (kind = 'cpu_tensor')::tinyint as cpu_tensor,
         (kind = 'op')::tinyint as op,
         (kind = 'python')::tinyint as python
@@ -172,6 +227,7 @@ border as (
         -(kind = 'other_thread')::tinyint,
         -(kind = 'load_data')::tinyint,
         -(kind = 'sync')::tinyint,
+        -(kind = 'hook')::tinyint,
         -(kind = 'cpu_tensor')::tinyint,
         -(kind = 'op')::tinyint,
         -(kind = 'python')::tinyint
@@ -180,6 +236,7 @@ border as (
     select
         track_id,
         (select min(start_ns) from timed),
+        0,
         0,
         0,
         0,
@@ -210,6 +267,7 @@ kind_change as (
                 when sum(other_thread) over so_far > 0 then 'other_thread'
                 when sum(load_data) over so_far > 0 then 'load_data'
                 when sum(sync) over so_far > 0 then 'sync'
+                when sum(hook) over so_far > 0 then 'python'
                 when sum(cpu_tensor) over so_far > 0 then 'cpu_tensor'
                 when sum(op) over so_far > 0 then 'op'
                 when sum(python) over so_far > 0 then 'python'
