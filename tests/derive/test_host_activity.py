@@ -5,7 +5,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from tests.derive.tables import rows
+from tests.derive.tables import rows, step_rows
 from tests.trace_builder import TraceBuilder
 
 
@@ -69,7 +69,10 @@ def test_a_long_pause_in_a_call_of_autograd_is_a_hook(tmp_path: Path) -> None:
     trace = TraceBuilder().step(0, 0, 1000).op(engine, 100, 400).op("aten::norm", 110, 120).op(node, 270, 400)
     trace.op("aten::detach", 270, 280).op(engine, 500, 600).op(node, 590, 600).op("aten::detach", 590, 600)
     trace.op("autograd::engine::evaluate_function: MulBackward0", 700, 900, seq=1)  # nothing inside
-    found = [(start, end, kind) for _, start, end, kind in pieces(trace.load(tmp_path))]
+    loaded = trace.load(tmp_path)
+    hooks = step_rows(loaded, "host_activity", "select start_ns / 1000, end_ns / 1000 from hook order by all")
+    assert hooks == [(120, 270), (280, 400)]
+    found = [(start, end, kind) for _, start, end, kind in pieces(loaded)]
     assert found == [
         (0, 100, "python"),
         (100, 120, "cpu_tensor"),

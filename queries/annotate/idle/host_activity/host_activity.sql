@@ -6,7 +6,7 @@
 --   other_thread  the thread waits for other work of another thread (`thread_wait`),
 --   load_data   the thread is in the phase that loads data,
 --   sync        inside a call that returns when the GPU is done, including blocking copies,
---   python      in a hook: inside autograd's call of a node, between or after the ops inside, for `hook_ns()` or longer,
+--   python      in a hook of autograd (`hook`),
 --   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
 --               truncated file, which may lack runtime calls: profilers write them after the ops,
 --   op          inside another op or a runtime call, before a launch,
@@ -16,7 +16,7 @@
 -- order of time. The first piece begins at the start of the trace, and the last piece has no end.
 --
 -- :reads event, timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info,
---        thread_wait
+--        thread_wait, hook
 -- :column track_id BIGINT  the thread: launches GPU work or has phases
 -- :column number BIGINT    position of the piece on the thread, from 1
 -- :column start_ns BIGINT  start of the piece
@@ -41,8 +41,6 @@ host_event as (
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
-        nesting.self_ns,
-        nesting.parent_id,
         nesting.depth,
         nesting.op_depth,
         cpu_span.category,
@@ -89,50 +87,6 @@ arithmetic_op as (
         and op.start_ns < bare_op.end_ns
         and not coalesce(name_class.is_metadata or name_class.is_node or name_class.bucket is not null, false)
         and not exists (select 1 from rank_info where truncated)
-),
-
--- Autograd's calls of nodes that run hooks. Hooks of tensors run in the engine's call, outside of the node; hooks after
--- the accumulation of a gradient run in the node. A call without inner events says nothing of hooks.
-hooked_call as (
-    select
-        host_event.event_id,
-        host_event.track_id,
-        host_event.start_ns,
-        host_event.end_ns
-    from host_event
-    inner join name_class on host_event.class_id = name_class.class_id
-    where
-        host_event.self_ns >= hook_ns()
-        and host_event.self_ns < host_event.end_ns - host_event.start_ns
-        and (is_engine_mark(name_class.name) or is_gradient_accumulation(name_class.name))
-),
-
--- Pauses of these calls, before each inner event and at the end.
-hook as (
-    select
-        track_id,
-        paused_ns as start_ns,
-        resumed_ns as end_ns
-    from (
-        select
-            hooked_call.track_id,
-            coalesce(
-                lag(host_event.end_ns) over (partition by hooked_call.event_id order by host_event.start_ns),
-                hooked_call.start_ns
-            ) as paused_ns,
-            host_event.start_ns as resumed_ns
-        from hooked_call
-        inner join host_event on hooked_call.event_id = host_event.parent_id
-        union all
-        select
-            hooked_call.track_id,
-            max(host_event.end_ns) as paused_ns,
-            hooked_call.end_ns as resumed_ns
-        from hooked_call
-        inner join host_event on hooked_call.event_id = host_event.parent_id
-        group by hooked_call.event_id, hooked_call.track_id, hooked_call.end_ns
-    ) as pause
-    where resumed_ns - paused_ns >= hook_ns()
 ),
 
 -- Time spans of each kind, possibly overlapping.
