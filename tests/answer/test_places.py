@@ -538,3 +538,20 @@ def test_python_in_a_call_of_autograd_is_the_hook(tmp_path: Path, count: int, is
     loaded = with_frames(trace, hook, loop).load(tmp_path)
     assert [us for (_, name), (_, us) in places(loaded).items() if name == "on_grad"] == [400] * is_named
     assert ("slowest_place" in advised(loaded)) == is_named
+
+
+def test_a_larger_finding_elsewhere_leaves_the_advice_on_the_users_function(tmp_path: Path) -> None:
+    """Of 1,000 us, a DataLoader without workers takes 500, and `save_grid` between optimizer and batch 200."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, at + 500)
+        trace.op("aten::linear", at + 500, at + 600, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 600, at + 700, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 700, at + 800).op("aten::add_", at + 700, at + 800)
+    frame = {"function": "save_grid", "line": 7, "count": 50, "after": "optimizer", "before": "load_data"}
+    found = advised(with_frames(trace, frame).load(tmp_path))
+    assert found["loader_in_main_process"].gain_pct == pytest.approx(50, abs=1)
+    assert found["slowest_place"].gain_pct == pytest.approx(20, abs=1)
+    assert found["slowest_place"].what.startswith("The slowest place of your code is most likely save_grid")
