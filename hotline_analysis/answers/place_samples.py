@@ -73,13 +73,33 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     is_call = ~is_gap & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
     call_source = pl.coalesce("source", "call_source")
     is_sampled = function.is_not_null() & ~is_vague & ~is_call & ~is_side
-    return rows.with_columns(
+    named = rows.with_columns(
         kind=pl.when(is_sampled).then(pl.lit("sampled")).otherwise("kind"),
         place=pl.when(is_sampled).then(function).otherwise("place"),
         source=pl.when(is_sampled).then(source).when(pl.col("kind") == "phase").then(call_source).otherwise("source"),
         own_source=pl.when(is_sampled).then(source).otherwise("own_source"),
         sampled_pct=share,
-    ).select(pieces.columns)
+    )
+    return _with_backward_of_loss(named, of_phase).select(pieces.columns)
+
+
+def _with_backward_of_loss(pieces: pl.DataFrame, of_phase: pl.DataFrame) -> pl.DataFrame:
+    """Name the backward of the loss by the user's function that surely computes the loss."""
+    loss = of_phase.filter(pl.col("share_pct") >= SURELY_PCT, ~pl.col("is_caller"), inside_mark="loss")
+    if loss.is_empty():
+        return pieces
+    row = loss.row(0, named=True)
+    is_open = (pl.col("kind") == "phase") & pl.col("is_of_loss")
+    return pieces.with_columns(
+        pl.when(is_open).then(pl.lit(value, dtype)).otherwise(name).alias(name)
+        for name, value, dtype in (
+            ("kind", "sampled", pl.String),
+            ("place", f"backward of {row['function_of_samples']}", pl.String),
+            ("source", row["sampled_source"], pl.String),
+            ("own_source", row["sampled_source"], pl.String),
+            ("sampled_pct", row["share_pct"], pl.Float64),
+        )
+    )
 
 
 def _callers(samples: pl.DataFrame) -> pl.DataFrame:

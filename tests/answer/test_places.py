@@ -555,3 +555,23 @@ def test_a_larger_finding_elsewhere_leaves_the_advice_on_the_users_function(tmp_
     assert found["loader_in_main_process"].gain_pct == pytest.approx(50, abs=1)
     assert found["slowest_place"].gain_pct == pytest.approx(20, abs=1)
     assert found["slowest_place"].what.startswith("The slowest place of your code is most likely save_grid")
+
+
+@pytest.mark.parametrize(("count", "place"), [(80, "backward of penalty"), (79, "backward of the loss"), (0, None)])
+def test_backward_of_the_loss_is_a_place(tmp_path: Path, count: int, place: str | None) -> None:
+    """Backward takes 300 of 1,000 us for the loss and 200 for the module; without samples, no function is known."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).module("Net", 0, at, at + 100)
+        trace.op("aten::linear", at, at + 100, seq=3 * number + 1)
+        trace.op("aten::mse_loss", at + 100, at + 400, seq=3 * number + 2)
+        trace.backward("MseLossBackward0", at + 400, at + 700, seq=3 * number + 2)
+        trace.backward("AddmmBackward0", at + 700, at + 900, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 900, at + 1000)
+    common = {"inside": "loss", "after": "forward", "before": "backward", "gap": 100}
+    loss = {"function": "penalty", "line": 7, "count": count, **common}
+    loop = {"function": "main", "line": 20, "count": 100 - count, "is_loop": True, "is_caller": True, **common}
+    rows = places(with_frames(trace, *([loss] if count else []), loop).load(tmp_path))
+    found = {name: us for (_, name), (_, us) in rows.items() if name.startswith("backward")}
+    assert found == {place or "backward of the loss": 300}
