@@ -182,9 +182,11 @@ def _between_marks(trace: Trace, rank: int, pieces: pl.DataFrame, marks: list[st
 def _likely(samples: pl.DataFrame, marks: list[str]) -> pl.DataFrame:
     """The user function with the largest share of the samples at a place; no row if the share is below half."""
     # Own samples first: the innermost function is the most specific.
-    candidates = samples.with_columns(
-        is_own=pl.col("own") >= _LIKELY * pl.col("whole"), count=pl.max_horizontal("own", "inclusive")
-    ).filter(pl.col("count") >= _LIKELY * pl.col("whole"), pl.col("whole") >= _FEWEST)
+    # The training loop and its callers are on every stack, so only the loop's own samples count.
+    count = pl.when("is_loop").then("own").otherwise(pl.max_horizontal("own", "inclusive"))
+    candidates = samples.with_columns(is_own=pl.col("own") >= _LIKELY * pl.col("whole"), count=count).filter(
+        pl.col("count") >= _LIKELY * pl.col("whole"), pl.col("whole") >= _FEWEST
+    )
     best = candidates.sort("is_own", "is_loop", "own", "sampled_source", descending=[True, False, True, False]).unique(
         marks, keep="first", maintain_order=True
     )

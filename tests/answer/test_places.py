@@ -575,3 +575,17 @@ def test_backward_of_the_loss_is_a_place(tmp_path: Path, count: int, place: str 
     rows = places(with_frames(trace, *([loss] if count else []), loop).load(tmp_path))
     found = {name: us for (_, name), (_, us) in rows.items() if name.startswith("backward")}
     assert found == {place or "backward of the loss": 300}
+
+
+@pytest.mark.parametrize(("own", "place"), [(0, None), (60, "main")])
+def test_a_function_around_the_loop_is_no_place(tmp_path: Path, own: int, place: str | None) -> None:
+    """The loop and its caller are on every stack. Only samples of a line of the loop itself name the line."""
+    common = {"after": "optimizer", "before": "forward", "gap": 100}
+    parts = [
+        {"function": name, "line": 7, "count": (100 - own) // 3, **common} for name in ("first", "second", "third")
+    ]
+    around = {"is_loop": True, "inclusive": 100, **common}
+    loop = {"function": "main", "line": 20, "count": own, **around}
+    caller = {"function": "run", "line": 40, "count": 0, **around}
+    loaded = with_frames(steps("nothing"), *parts, loop, caller).load(tmp_path)
+    assert [name for kind, name in places(loaded) if kind == "sampled"] == [place] * (place is not None)
