@@ -246,6 +246,14 @@ def test_the_model_may_run_several_times_in_a_step(tmp_path: Path) -> None:
         assert trace.sql("select max(call) from module_span where pass = 'forward'").item() == 2
 
 
+def test_other_work_may_separate_two_passes(tmp_path: Path) -> None:
+    """After four passes, a loop of 60 ops goes over the results; the fifth pass follows."""
+    between = ["aten::neg"] * 60
+    with placed(forward([*WHOLE * 4, *between, *WHOLE]), tmp_path) as trace:
+        paths = [path for _, path in modules(trace)]
+    assert paths == [*PATHS * 4, *[None] * 60, *PATHS]
+
+
 def test_backward_without_numbers(tmp_path: Path) -> None:
     """Nodes in reverse order; adding a gradient up belongs to the node before it."""
     trace = forward(WHOLE[:2])

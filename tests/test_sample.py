@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -23,7 +25,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 from torch.profiler import profile, schedule  # noqa: E402
-from torch.utils.data import DataLoader, Dataset  # noqa: E402
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate  # noqa: E402
 
 import hotline_analysis as ha  # noqa: E402
 from hotline_analysis.capture import sample  # noqa: E402
@@ -145,6 +147,53 @@ def test_the_first_step_is_sampled_with_its_loader_and_without_a_model(tmp_path:
     places = {(frame["after"], frame["inside"]) for frame in samples(handler.waiting[0])["frames"]}
     assert ("optimizer", "load_data") in places
     assert ("optimizer", None) in places
+
+
+class Remote(Dataset[Tensor]):
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> Tensor:
+        time.sleep(0.02)
+        return torch.ones(3)
+
+
+def pad(rows: list[Tensor], size: int) -> Tensor:
+    return torch.stack(rows)[:size]
+
+
+def test_a_wait_for_workers_is_time_of_the_code_that_they_run(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    loader = iter(DataLoader(Remote(), batch_size=4, num_workers=1))
+    with profile(schedule=schedule(wait=2, warmup=1, active=1, repeat=1), on_trace_ready=handler) as profiler:
+        for _ in range(5):
+            model(next(loader)).sum().backward()
+            profiler.step()
+    frames = [frame for frame in samples(handler.waiting[0])["frames"] if frame["inside"] == "load_data"]
+    first = max((frame for frame in frames if frame["is_user"]), key=lambda frame: frame["count"])
+    assert (first["function"], first["is_caller"]) == ("Remote.__getitem__", False)
+    assert first["line"] == line_of("class Remote(Dataset[Tensor]):") + 4
+    assert line_of("model(next(loader)).sum().backward()") in {frame["line"] for frame in frames if frame["is_caller"]}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "collate", "name"),
+    [
+        (Remote(), default_collate, "Remote.__getitem__"),
+        (Subset(Remote(), [1]), functools.partial(pad, size=2), "Remote.__getitem__ or pad"),
+        (TensorDataset(torch.ones(3)), pad, "pad"),
+        (TensorDataset(torch.ones(3)), default_collate, None),
+        (None, None, None),
+    ],
+)
+def test_workers_run_the_dataset_and_the_collate_function(dataset: Any, collate: Any, name: str | None) -> None:
+    sampler = sample.Sampler()
+    sampler._classify = sample._classifier()
+    entry = sampler._code_of_workers(SimpleNamespace(_dataset=dataset, _collate_fn=collate))
+    assert (entry and entry.name) == name
+    assert sampler._code_of_workers(SimpleNamespace(_dataset=dataset, _collate_fn=collate)) is entry
+    assert sampler._code_of_workers(None) is None
 
 
 def test_it_can_be_left_out(tmp_path: Path) -> None:

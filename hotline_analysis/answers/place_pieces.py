@@ -65,6 +65,8 @@ _OF_A_SPAN = {
     "function_start_ns": pl.Int64,
     "function_holds_phases": pl.Boolean,
 }
+BACKWARD_OF_LOSS = "backward of the loss"
+"""Place of ops in backward whose forward op is in the loss, in no module."""
 KEY = ("kind", "place", "own_source")
 """Columns that identify a place."""
 
@@ -187,10 +189,15 @@ def _pieces(trace: Trace, rank: int, path: pl.DataFrame, start: int, end: int) -
     pieces = _with_modules(of_rank, rank, pieces)
     pieces = _with_marks(of_rank, rank, pieces)
     pieces = _with_neighbours(of_rank, rank, pieces)
+    pieces = _with_loss(of_rank, rank, pieces)
     has_modules = pl.lit(pieces["module_id"].is_not_null().any())
     is_outside = has_modules & (pl.col("kind") == "phase") & pl.col("phase").is_in(_OF_MODULES)
     pieces = pieces.with_columns(**_place()).with_columns(
-        place=pl.when(is_outside).then(pl.format("{}, in no module", "place")).otherwise("place")
+        place=pl.when((pl.col("kind") == "phase") & pl.col("is_of_loss"))
+        .then(pl.lit(BACKWARD_OF_LOSS))
+        .when(is_outside)
+        .then(pl.format("{}, in no module", "place"))
+        .otherwise("place")
     )
     pieces = with_samples(of_rank, rank, _with_patterns(of_rank, rank, pieces))
     pieces = _with_os_calls(of_rank, rank, pieces, times)
@@ -353,6 +360,18 @@ def _with_marks(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         & (phases["evidence"] != "neighbours")
     )
     return pieces.with_columns(is_marked=is_marked.fill_null(False))
+
+
+def _with_loss(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
+    """Add `is_of_loss`: an op of backward, in no module, whose forward op is in the loss. The engine is no such op."""
+    is_asked = (pl.col("phase") == "backward") & pl.col("module_id").is_null() & (pl.col("limit") != "python")
+    if pieces.filter(is_asked).is_empty():
+        return pieces.with_columns(is_of_loss=pl.lit(False))
+    events = trace.sql(
+        "select event_id from label where rank = $rank and phase = 'backward' and bucket = 'loss'", rank=rank
+    )
+    is_of_loss = is_asked & pl.col("event_id").is_in(events["event_id"].implode())
+    return pieces.with_columns(is_of_loss=is_of_loss.fill_null(False))
 
 
 def _with_neighbours(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,8 @@ _FEWEST = 5
 """Minimum number of samples at a place. All five are of a function with less than half of the time in 3 % of cases."""
 _CALLED = ("forward", "backward", "optimizer")
 """Marks inside which the caller's own samples are time of a library."""
+_HOOKS = "hooks"
+"""Python inside backward: hooks, and the user's autograd functions. The engine itself needs no python."""
 
 
 def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
@@ -44,9 +46,11 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     )
     of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
     marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
+    is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
     rows = (
         _between_marks(trace, rank, pieces, marks.to_list())
-        .join(of_phase, left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+        .with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
+        .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
         .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
         .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
         .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
@@ -69,13 +73,33 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     is_call = ~is_gap & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
     call_source = pl.coalesce("source", "call_source")
     is_sampled = function.is_not_null() & ~is_vague & ~is_call & ~is_side
-    return rows.with_columns(
+    named = rows.with_columns(
         kind=pl.when(is_sampled).then(pl.lit("sampled")).otherwise("kind"),
         place=pl.when(is_sampled).then(function).otherwise("place"),
         source=pl.when(is_sampled).then(source).when(pl.col("kind") == "phase").then(call_source).otherwise("source"),
         own_source=pl.when(is_sampled).then(source).otherwise("own_source"),
         sampled_pct=share,
-    ).select(pieces.columns)
+    )
+    return _with_backward_of_loss(named, of_phase).select(pieces.columns)
+
+
+def _with_backward_of_loss(pieces: pl.DataFrame, of_phase: pl.DataFrame) -> pl.DataFrame:
+    """Name the backward of the loss by the user's function that surely computes the loss."""
+    loss = of_phase.filter(pl.col("share_pct") >= SURELY_PCT, ~pl.col("is_caller"), inside_mark="loss")
+    if loss.is_empty():
+        return pieces
+    row = loss.row(0, named=True)
+    is_open = (pl.col("kind") == "phase") & pl.col("is_of_loss")
+    return pieces.with_columns(
+        pl.when(is_open).then(pl.lit(value, dtype)).otherwise(name).alias(name)
+        for name, value, dtype in (
+            ("kind", "sampled", pl.String),
+            ("place", f"backward of {row['function_of_samples']}", pl.String),
+            ("source", row["sampled_source"], pl.String),
+            ("own_source", row["sampled_source"], pl.String),
+            ("sampled_pct", row["share_pct"], pl.Float64),
+        )
+    )
 
 
 def _callers(samples: pl.DataFrame) -> pl.DataFrame:
@@ -110,7 +134,11 @@ def _of_phases(trace: Trace, rank: int, samples: pl.DataFrame) -> pl.DataFrame:
         .group_by("inside_mark")
         .agg(pl.col("whole").sum())
     )
-    return _likely(by_mark.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
+    likely = _likely(by_mark.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
+    # Samples of the loop inside backward show ops, or the engine.
+    is_hook = (pl.col("inside_mark") == "backward") & ~pl.col("is_loop") & ~pl.col("is_caller")
+    in_hooks = by_mark.filter(is_hook).with_columns(inside_mark=pl.lit(_HOOKS), whole=pl.col("own").sum())
+    return pl.concat([likely, _likely(in_hooks, ["inside_mark"])])
 
 
 def _user_samples(trace: Trace, rank: int) -> pl.DataFrame:
@@ -154,9 +182,11 @@ def _between_marks(trace: Trace, rank: int, pieces: pl.DataFrame, marks: list[st
 def _likely(samples: pl.DataFrame, marks: list[str]) -> pl.DataFrame:
     """The user function with the largest share of the samples at a place; no row if the share is below half."""
     # Own samples first: the innermost function is the most specific.
-    candidates = samples.with_columns(
-        is_own=pl.col("own") >= _LIKELY * pl.col("whole"), count=pl.max_horizontal("own", "inclusive")
-    ).filter(pl.col("count") >= _LIKELY * pl.col("whole"), pl.col("whole") >= _FEWEST)
+    # The training loop and its callers are on every stack, so only the loop's own samples count.
+    count = pl.when("is_loop").then("own").otherwise(pl.max_horizontal("own", "inclusive"))
+    candidates = samples.with_columns(is_own=pl.col("own") >= _LIKELY * pl.col("whole"), count=count).filter(
+        pl.col("count") >= _LIKELY * pl.col("whole"), pl.col("whole") >= _FEWEST
+    )
     best = candidates.sort("is_own", "is_loop", "own", "sampled_source", descending=[True, False, True, False]).unique(
         marks, keep="first", maintain_order=True
     )

@@ -196,7 +196,7 @@ def _with_place(trace: Trace, rank: int, kind: TypicalStep, advice: Advice, rows
 def _of_places(
     trace: Trace, rank: int, loop: StepLoop, found: Sequence[Advice], rules: Collection[str] | None
 ) -> list[Advice]:
-    """Advice on unnamed time, and on the user's slowest place if it takes more of the step than any rule's finding."""
+    """Advice on unnamed time, and on the user's slowest place, unless a larger finding of a rule is about the place."""
     pieces = place_pieces(trace, rank)
     if pieces.is_empty():
         return []
@@ -226,16 +226,37 @@ def _of_places(
         top = own_pieces.group_by("kind", "place", "own_source").agg(pl.col("path_ns").sum())
         top = top.sort("path_ns", "place", descending=[True, False]).head(1)
         for kind, place, source, path_ns in top.iter_rows():
-            largest_pct = max((finding.gain_pct for finding in found if finding.rule != _PYTHON), default=0.0)
-            if 100 * path_ns < max(_PLACE_PCT, largest_pct) * loop.mean_ns:
-                continue
             own_pieces = own_pieces.filter(pl.col("kind") == kind, pl.col("place") == place)
             own_pieces = own_pieces.filter(pl.col("own_source").eq_missing(pl.lit(source)))
+            larger = [
+                finding
+                for finding in found
+                if finding.rule != _PYTHON and finding.gain_pct * loop.mean_ns > 100 * path_ns
+            ]
+            is_known = any(_is_about(trace, rank, loop, finding, own_pieces) for finding in larger)
+            if is_known or 100 * path_ns < _PLACE_PCT * loop.mean_ns:
+                continue
             words = place_words({"kind": kind, "place": place, "source": source, "phase": "other"})
+            statement = f"The slowest place{' of your code' if larger else ''} is {words}"
             do = _OF_MODEL if place.endswith("forward") else _DO_LESS
-            advice.append(_of_place(trace, rank, loop, own_pieces, SLOWEST, f"The slowest place is {words}", do))
+            advice.append(_of_place(trace, rank, loop, own_pieces, SLOWEST, statement, do))
     found_advice = [_over_all_steps(trace, rank, loop, finding) for finding in advice if finding is not None]
     return [finding for finding in found_advice if finding.gain_pct >= LEAST_PCT]
+
+
+def _is_about(trace: Trace, rank: int, loop: StepLoop, finding: Advice, pieces: pl.DataFrame) -> bool:
+    """Whether the rows of a finding cover most of the time of the pieces."""
+    rows_of_step = found_rows(trace, rank, finding)
+    total_ns, shared_ns = 0, 0
+    for kind in loop.kinds:
+        kind_pieces = pieces.filter(step_kind=kind.kind)
+        total_ns += int(kind_pieces.select(pl.col("end_ns") - pl.col("start_ns")).sum().item())
+        if (rows := rows_of_step.get(kind.step)) is not None:
+            spans = rows.filter(effect="host").select(
+                "track_id", "start_ns", "end_ns", length_ns=pl.col("end_ns") - pl.col("start_ns")
+            )
+            shared_ns += int(within(kind_pieces, spans.unique(), "length_ns").sum())
+    return 2 * shared_ns >= total_ns
 
 
 def _with_places(found: Sequence[Advice], of_places: Sequence[Advice]) -> list[Advice]:

@@ -19,7 +19,8 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from inspect import getattr_static
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -74,6 +75,9 @@ _NOT_OF_USER = re.compile(
     r"|.*/lib(64)?/python\d(\.\d+)?t?/|.*/(?i:python\d+t?/lib/)"
 )
 
+_WITH_WORKERS = "_MultiProcessingDataLoaderIter."  # functions that wait for a worker's batch
+_OF_DATASETS = ("__getitems__", "__getitem__", "__iter__")  # methods that return samples, as the loader prefers them
+
 Place = tuple[str | None, str | None, str | None]
 """The mark before, after and around a sample: (after, before, inside)."""
 
@@ -89,6 +93,12 @@ class _Code:
     is_left_out: bool
     is_loss: bool
     """Whether the function, as the first frame of a module call, makes the call a loss."""
+    own_name: str = ""
+    """Name of the function, if it is not the name of the code."""
+
+    @property
+    def name(self) -> str:
+        return self.own_name or self.code.co_qualname
 
 
 class _Stack(NamedTuple):
@@ -137,6 +147,7 @@ class Sampler:
         self._has_run = False
         self._has_updated = False
         self._known: dict[int, _Code] = {}  # by `id` of the code object
+        self._known_of_workers: dict[tuple[CodeType, ...], _Code] = {}
         self._runs: list[_Run] = []
 
     def start(self) -> None:
@@ -327,16 +338,22 @@ class Sampler:
 
     def _count(self, frame: FrameType | None, weight: int = 1) -> None:
         inner_first: list[tuple[_Code, int]] = []
+        of_workers: _Code | None = None
         while frame is not None and len(inner_first) < _DEEPEST:
             code = frame.f_code
             entry = self._known.get(id(code))
             if entry is None:
                 entry = self._known[id(code)] = self._classify(code, frame.f_globals.get("__name__"))
             inner_first.append((entry, frame.f_lineno or code.co_firstlineno))
+            if entry.mark == "load_data" and of_workers is None and entry.name.startswith(_WITH_WORKERS):
+                of_workers = self._code_of_workers(frame.f_locals.get("self"))
             frame = frame.f_back
         mark, stack = self._understood(inner_first[::-1])
         if stack is None:
             return
+        if mark == "load_data" and of_workers is not None and len(stack.user) == stack.outside_count:
+            # The thread waits for a batch: the time is that of the code in the workers.
+            stack = stack._replace(user=(*stack.user, (of_workers, of_workers.code.co_firstlineno)))
         if not self._is_counting:
             if mark is None:
                 return
@@ -350,6 +367,35 @@ class Sampler:
             run = _Run(mark)
             self._runs.append(run)
         run.stacks[stack] += weight
+
+    def _code_of_workers(self, iterator: object) -> _Code | None:
+        """Return the user's functions that make batches in the workers: of the dataset, and `collate_fn`."""
+        codes: list[CodeType] = []
+        with suppress(Exception):
+            content = vars(iterator)
+            dataset = content.get("_dataset")
+            while dataset is not None and not codes:
+                of_class = [getattr_static(type(dataset), name, None) for name in _OF_DATASETS]
+                codes = [code for code in map(self._code_of_user, of_class) if code is not None][:1]
+                dataset = vars(dataset).get("dataset")  # a `Subset`, or another wrapper
+            collate = content.get("_collate_fn")
+            by_collate = self._code_of_user(collate) or self._code_of_user(getattr_static(type(collate), "__call__"))
+            codes += [] if by_collate is None else [by_collate]
+        if not codes:
+            return None
+        key = tuple(codes)
+        if key not in self._known_of_workers:
+            functions = [self._classify(code, None) for code in codes]
+            name = " or ".join(function.name for function in functions)
+            self._known_of_workers[key] = replace(functions[0], own_name=name)
+        return self._known_of_workers[key]
+
+    def _code_of_user(self, function: object) -> CodeType | None:
+        """Return the code of a python function or method, if the code is the user's."""
+        while isinstance(function, functools.partial):
+            function = function.func
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        return code if isinstance(code, CodeType) and self._classify(code, None).is_user else None
 
     @staticmethod
     def _understood(stack: Sequence[tuple[_Code, int]]) -> tuple[str | None, _Stack | None]:
@@ -434,7 +480,7 @@ def _frames(runs: Sequence[_Run]) -> list[dict[str, Any]]:
             "after": place[0],
             "before": place[1],
             "inside": place[2],
-            "function": function.known.code.co_qualname,
+            "function": function.known.name,
             "file": function.known.code.co_filename,
             "line": function.lines.most_common(1)[0][0],
             "first_line": function.known.code.co_firstlineno,

@@ -567,3 +567,74 @@ def test_a_hook_in_backward_is_a_place(tmp_path: Path, count: int, place: str) -
     loop = {"function": "main", "line": 20, "count": 100 - count, "is_loop": True, "is_caller": True, **common}
     rows = places(with_frames(trace, hook, loop).load(tmp_path))
     assert next(us for (_, name), (_, us) in rows.items() if name == place) == 600 + 200 * (place == "Net_0")
+
+
+@pytest.mark.parametrize(("count", "is_named"), [(30, True), (4, False)])
+def test_python_in_a_call_of_autograd_is_the_hook(tmp_path: Path, count: int, is_named: bool) -> None:
+    """A hook of 400 us before each gradient is accumulated, whatever share of the samples of backward it has."""
+    engine = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).module("Net", 0, at, at + 200)
+        trace.op("aten::linear", at, at + 200, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 200, at + 390, seq=3 * number + 1)
+        trace.op(engine, at + 390, at + 800).op("torch::autograd::AccumulateGrad", at + 790, at + 800)
+        trace.annotation("Optimizer.step#SGD.step", at + 800, at + 1000).op("aten::add_", at + 800, at + 1000)
+    common = {"inside": "backward", "after": "forward", "before": "optimizer", "gap": 100}
+    hook = {"function": "on_grad", "line": 7, "count": count, **common}
+    loop = {"function": "main", "line": 20, "count": 100 - count, "is_loop": True, "is_caller": True, **common}
+    loaded = with_frames(trace, hook, loop).load(tmp_path)
+    assert [us for (_, name), (_, us) in places(loaded).items() if name == "on_grad"] == [400] * is_named
+    assert ("slowest_place" in advised(loaded)) == is_named
+
+
+def test_a_larger_finding_elsewhere_leaves_the_advice_on_the_users_function(tmp_path: Path) -> None:
+    """Of 1,000 us, a DataLoader without workers takes 500, and `save_grid` between optimizer and batch 200."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, at + 500)
+        trace.op("aten::linear", at + 500, at + 600, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 600, at + 700, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 700, at + 800).op("aten::add_", at + 700, at + 800)
+    frame = {"function": "save_grid", "line": 7, "count": 50, "after": "optimizer", "before": "load_data"}
+    found = advised(with_frames(trace, frame).load(tmp_path))
+    assert found["loader_in_main_process"].gain_pct == pytest.approx(50, abs=1)
+    assert found["slowest_place"].gain_pct == pytest.approx(20, abs=1)
+    assert found["slowest_place"].what.startswith("The slowest place of your code is most likely save_grid")
+
+
+@pytest.mark.parametrize(("count", "place"), [(80, "backward of penalty"), (79, "backward of the loss"), (0, None)])
+def test_backward_of_the_loss_is_a_place(tmp_path: Path, count: int, place: str | None) -> None:
+    """Backward takes 300 of 1,000 us for the loss and 200 for the module; without samples, no function is known."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).module("Net", 0, at, at + 100)
+        trace.op("aten::linear", at, at + 100, seq=3 * number + 1)
+        trace.op("aten::mse_loss", at + 100, at + 400, seq=3 * number + 2)
+        trace.backward("MseLossBackward0", at + 400, at + 700, seq=3 * number + 2)
+        trace.backward("AddmmBackward0", at + 700, at + 900, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 900, at + 1000)
+    common = {"inside": "loss", "after": "forward", "before": "backward", "gap": 100}
+    loss = {"function": "penalty", "line": 7, "count": count, **common}
+    loop = {"function": "main", "line": 20, "count": 100 - count, "is_loop": True, "is_caller": True, **common}
+    rows = places(with_frames(trace, *([loss] if count else []), loop).load(tmp_path))
+    found = {name: us for (_, name), (_, us) in rows.items() if name.startswith("backward")}
+    assert found == {place or "backward of the loss": 300}
+
+
+@pytest.mark.parametrize(("own", "place"), [(0, None), (60, "main")])
+def test_a_function_around_the_loop_is_no_place(tmp_path: Path, own: int, place: str | None) -> None:
+    """The loop and its caller are on every stack. Only samples of a line of the loop itself name the line."""
+    common = {"after": "optimizer", "before": "forward", "gap": 100}
+    parts = [
+        {"function": name, "line": 7, "count": (100 - own) // 3, **common} for name in ("first", "second", "third")
+    ]
+    around = {"is_loop": True, "inclusive": 100, **common}
+    loop = {"function": "main", "line": 20, "count": own, **around}
+    caller = {"function": "run", "line": 40, "count": 0, **around}
+    loaded = with_frames(steps("nothing"), *parts, loop, caller).load(tmp_path)
+    assert [name for kind, name in places(loaded) if kind == "sampled"] == [place] * (place is not None)

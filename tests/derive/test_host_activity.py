@@ -5,7 +5,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from tests.derive.tables import rows
+from tests.derive.tables import rows, step_rows
 from tests.trace_builder import TraceBuilder
 
 
@@ -59,6 +59,31 @@ def test_arithmetic_on_cpu_tensors_calls_nothing_of_the_gpu(tmp_path: Path) -> N
         (60, 70, "op"),
         (70, 100, "python"),
         (100, None, "nothing"),
+    ]
+
+
+def test_a_long_pause_in_a_call_of_autograd_is_a_hook(tmp_path: Path) -> None:
+    """A hook of a tensor runs 150 us before the node, another 120 us after an op; 90 us are too short to tell."""
+    node = "torch::autograd::AccumulateGrad"
+    engine = f"autograd::engine::evaluate_function: {node}"
+    trace = TraceBuilder().step(0, 0, 1000).op(engine, 100, 400).op("aten::norm", 110, 120).op(node, 270, 400)
+    trace.op("aten::detach", 270, 280).op(engine, 500, 600).op(node, 590, 600).op("aten::detach", 590, 600)
+    trace.op("autograd::engine::evaluate_function: MulBackward0", 700, 900, seq=1)  # nothing inside
+    loaded = trace.load(tmp_path)
+    hooks = step_rows(loaded, "host_activity", "select start_ns / 1000, end_ns / 1000 from hook order by all")
+    assert hooks == [(120, 270), (280, 400)]
+    found = [(start, end, kind) for _, start, end, kind in pieces(loaded)]
+    assert found == [
+        (0, 100, "python"),
+        (100, 120, "cpu_tensor"),
+        (120, 270, "python"),
+        (270, 280, "cpu_tensor"),
+        (280, 500, "python"),
+        (500, 600, "op"),
+        (600, 700, "python"),
+        (700, 900, "op"),
+        (900, 1000, "python"),
+        (1000, None, "nothing"),
     ]
 
 

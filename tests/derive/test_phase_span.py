@@ -583,6 +583,26 @@ def test_files_written_before_a_batch_is_made_are_not_loading(tmp_path: Path, na
     )
 
 
+@pytest.mark.parametrize(("copies", "is_of_weights"), [(3, True), (2, False)])
+@pytest.mark.parametrize("name", ["aten::copy_", "aten::clone"])
+def test_weights_copied_before_a_batch_is_made_are_not_loading(
+    tmp_path: Path, name: str, copies: int, is_of_weights: bool
+) -> None:
+    """Three gradients are accumulated, so three copies may be `load_state_dict`; two may be the parts of a batch."""
+    trace = TraceBuilder().step(0, 0, 200)
+    for number in range(copies):
+        trace.op(name, 5 + 10 * number, 10 + 10 * number)
+    trace.op("aten::randn", 40, 45).op("aten::linear", 50, 60, seq=1).op("aten::mse_loss", 65, 70, seq=2)
+    trace.backward("MseLossBackward0", 80, 85, seq=2).backward("LinearBackward0", 85, 90, seq=1)
+    for number in range(3):
+        trace.op("torch::autograd::AccumulateGrad", 90 + 5 * number, 95 + 5 * number)
+    assert phases(trace.load(tmp_path))[:3] == (
+        [("other", 0, 30), ("load_data", 30, 50), ("forward", 50, 65)]
+        if is_of_weights
+        else [("load_data", 0, 50), ("forward", 50, 65), ("loss", 65, 70)]
+    )
+
+
 def test_forward_starts_with_the_whole_op_and_with_layers_that_are_not_trained(tmp_path: Path) -> None:
     """A teacher's layer runs first, without gradients; what is trained is inside `linear`."""
     trace = TraceBuilder().step(0, 0, 100).op("aten::to", 0, 5)

@@ -97,6 +97,17 @@ def test_optimizer_span_ends_before_the_longest_pause(tmp_path: Path) -> None:
     assert phase_gap(updating(60, 65, 70, 130), tmp_path, sql) == [(60, 75)]
 
 
+def test_weight_copy_asks_for_as_many_copies_as_gradients(tmp_path: Path) -> None:
+    """Three copies of one name and three gradients; a clone alone, and a copy inside an op, are others."""
+    trace = TraceBuilder().step(0, 0, 200).op("aten::copy_", 0, 5).op("aten::copy_", 10, 15).op("aten::copy_", 20, 25)
+    trace.op("aten::clone", 26, 28).op("aten::to", 30, 38).op("aten::copy_", 32, 36).annotation("forward", 50, 60)
+    for number in range(3):
+        trace.op("torch::autograd::AccumulateGrad", 70 + 5 * number, 75 + 5 * number)
+    copies = "select start_ns / 1000, end_ns / 1000, before_phase, had_batch from weight_copy order by 1"
+    assert phase_gap(trace, tmp_path, copies) == [(at, at + 5, None, False) for at in (0, 10, 20)]
+    assert phase_gap(trace, tmp_path, "select turn::int, gradients from turn_gradient") == [(1, 3)]
+
+
 def test_batch_span_parts_what_is_logged_from_what_is_fetched(tmp_path: Path) -> None:
     trace = TraceBuilder().step(0, 0, 100).op("aten::item", 5, 10).op("aten::stack", 20, 30)
     trace.op("aten::arange", 35, 40).annotation("forward", 50, 60)

@@ -324,19 +324,22 @@ class Search:
     ) -> list[Pass]:
         """The passes of the model in a row of ops, if the model runs `copies` times there."""
         items = self.items
-        share = len(window) / max(1, copies)
-        passes = []
+        length = share = len(window) / max(1, copies)
+        passes: list[Pass] = []
         start = 0
         while start < len(window):
-            last = copies <= 1 or len(window) - start < _SLACK * share
-            columns = window[start:] if last else _no_longer(run, items, window[start : start + int(_SLACK * share)])
-            if not len(columns):
-                break
-            alignment = run.aligner.align(run.symbol, items.name[columns])
-            first = _tenable(run, alignment, items.name[columns])
+            last = copies <= 1 or len(window) - start < _SLACK * length
+            columns = window[start:] if last else _no_longer(run, items, window[start : start + int(_SLACK * length)])
+            alignment = run.aligner.align(run.symbol, items.name[columns]) if len(columns) else None
+            first = np.empty(0, int) if alignment is None else _tenable(run, alignment, items.name[columns])
             hit = np.flatnonzero(first >= 0)
-            if not _fits(items, run, columns, first[hit], hit, self._least):
-                break
+            if alignment is None or not _fits(items, run, columns, first[hit], hit, self._least):
+                # Other work may separate two copies, such as a loop over the results of an episode.
+                if last or not 0 < len(passes) < copies or len(run.symbol) * 2 * length > _SEARCHED:
+                    break
+                length *= 2
+                continue
+            length = share
             sure = first[hit] == alignment.last[hit]
             if unrolled is not None:
                 sure &= unrolled.is_sure[hit]

@@ -20,8 +20,8 @@
 -- :column aside_phase PHASE    phase of the event if no event inside or around it shows another; NULL if the name shows
 --                              no phase
 -- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
--- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, draw or create: purpose
---                              of the op, used where no phase is shown; write: the call writes a file
+-- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, copy, draw or create:
+--                              purpose of the op, used where no phase is shown; write: the call writes a file
 --                              (`is_writing_call`); NULL for other names
 -- :column gradient VARCHAR     operation on gradients after backward: step, norm, square, gather, coefficient, sum,
 --                              product, scale, bound, read, unscale, rescale or update; NULL for other names

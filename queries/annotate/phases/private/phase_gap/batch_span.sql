@@ -3,16 +3,17 @@
 -- The head of a stretch begins after the stretch's updates, and ends before the first layer of a forward pass or the
 -- first op with a backward node.
 --
--- :reads gap_sign, phase_stretch
--- :only_with gap_sign where kind in ('read', 'write', 'update', 'fetch', 'draw', 'create')
+-- :reads gap_sign, weight_copy, phase_stretch
+-- :only_with weight_copy or gap_sign
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column fetching_ns BIGINT    start of the first op that assembles a batch or draws random numbers; NULL if absent
 -- :column fetched_ns BIGINT     end of the last op that assembles a batch; if the step has no other batch, end of the
 --                               last op that draws a random batch before any tensor is created; NULL if absent, or
 --                               after `load_data`
--- :column logged_ns BIGINT      end of the last event before `fetching_ns` that reads a value back, writes a file, or
---                               is among more than two updates of one name; NULL if absent, or after `load_data`
+-- :column logged_ns BIGINT      end of the last event before `fetching_ns` that reads a value back, writes a file,
+--                               copies weights, or is among more than two updates of one name; NULL if absent, or
+--                               after `load_data`
 -- :column reading_ns BIGINT     start of the last op before `logged_ns` that reads a value back; NULL if absent
 -- :column made_ns BIGINT        start of the first op after `fetched_ns` and `logged_ns` that draws random numbers or
 --                               creates a tensor; NULL if absent
@@ -25,25 +26,49 @@ with first_fetch as (
     group by step_start_ns
 ),
 
+stretch_sign as (
+    select
+        step_start_ns,
+        stretch,
+        before_phase,
+        had_batch,
+        start_ns,
+        end_ns,
+        kind,
+        class_id
+    from gap_sign
+    where kind in ('read', 'write', 'update', 'fetch', 'draw', 'create')
+    union all
+    select
+        step_start_ns,
+        stretch,
+        before_phase,
+        had_batch,
+        start_ns,
+        end_ns,
+        'weights',
+        null
+    from weight_copy
+),
+
 -- Signs in the heads.
 head_sign as (
     select
-        gap_sign.step_start_ns,
-        gap_sign.stretch,
-        gap_sign.start_ns,
-        gap_sign.end_ns,
-        gap_sign.kind,
-        coalesce(gap_sign.before_phase = 'load_data', false) as is_loaded,
-        gap_sign.had_batch or coalesce(first_fetch.stretch < gap_sign.stretch, false) as had_batch,
-        count(*) over (partition by gap_sign.step_start_ns, gap_sign.stretch, gap_sign.class_id) as same_name_count
-    from gap_sign
+        sign.step_start_ns,
+        sign.stretch,
+        sign.start_ns,
+        sign.end_ns,
+        sign.kind,
+        coalesce(sign.before_phase = 'load_data', false) as is_loaded,
+        sign.had_batch or coalesce(first_fetch.stretch < sign.stretch, false) as had_batch,
+        count(*) over (partition by sign.step_start_ns, sign.stretch, sign.class_id) as same_name_count
+    from stretch_sign as sign
     inner join phase_stretch
-        on gap_sign.step_start_ns = phase_stretch.step_start_ns and gap_sign.stretch = phase_stretch.stretch
-    left join first_fetch on gap_sign.step_start_ns = first_fetch.step_start_ns
+        on sign.step_start_ns = phase_stretch.step_start_ns and sign.stretch = phase_stretch.stretch
+    left join first_fetch on sign.step_start_ns = first_fetch.step_start_ns
     where
-        gap_sign.kind in ('read', 'write', 'update', 'fetch', 'draw', 'create')
-        and gap_sign.start_ns >= coalesce(phase_stretch.updated_ns, 0)
-        and coalesce(gap_sign.start_ns < least(phase_stretch.first_ns, phase_stretch.layer_ns), true)
+        sign.start_ns >= coalesce(phase_stretch.updated_ns, 0)
+        and coalesce(sign.start_ns < least(phase_stretch.first_ns, phase_stretch.layer_ns), true)
 ),
 
 -- A random draw counts as the batch if the step has no other batch.
@@ -69,13 +94,14 @@ sign_and_batch as (
     window in_stretch as (partition by step_start_ns, stretch)
 ),
 
--- Values read back, files written and values averaged in place before a batch is fetched belong to the previous batch.
+-- Before a batch is fetched, values read back, files written, weights copied and values averaged in place belong to the
+-- previous batch.
 sign_and_log as (
     select
         *,
         max(end_ns) filter (
             where not is_loaded and coalesce(start_ns < fetching_ns, true)
-            and (kind in ('read', 'write') or kind = 'update' and same_name_count > 2)
+            and (kind in ('read', 'write', 'weights') or kind = 'update' and same_name_count > 2)
         ) over (partition by step_start_ns, stretch) as logged_ns
     from sign_and_batch
 )

@@ -3,26 +3,14 @@
 -- Updates belong to an optimizer if ops of their name update at least a quarter as many tensors as the turn has
 -- accumulated gradients, and more than one tensor. A single op updating many tensors is also enough.
 --
--- :reads gap_sign, trained_span, phase_timeline, cpu_span, name_class
+-- :reads gap_sign, trained_span, turn_gradient, name_class
 -- :only_with gap_sign where kind in ('update', 'rescale')
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column start_ns BIGINT       start of the first update
 -- :column end_ns BIGINT         end of the last update
-with turn_gradients as (
-    select
-        phase_timeline.step_start_ns,
-        phase_timeline.turn,
-        count(*) as gradients
-    from cpu_span
-    inner join name_class on cpu_span.class_id = name_class.class_id
-    asof inner join phase_timeline on cpu_span.start_ns >= phase_timeline.start_ns
-    where is_gradient_accumulation(name_class.name)
-    group by phase_timeline.step_start_ns, phase_timeline.turn
-),
-
--- End of the possible updates in a stretch after backward: the start of a forward pass, or else the end of the signs.
-update_limit as materialized (
+with update_limit as materialized (
+    -- End of the possible updates in a stretch after backward: the start of a forward pass, or the end of the signs.
     select
         gap_sign.step_start_ns,
         gap_sign.stretch,
@@ -48,12 +36,12 @@ update_name as (
     inner join update_limit
         on gap_sign.step_start_ns = update_limit.step_start_ns and gap_sign.stretch = update_limit.stretch
     inner join name_class on gap_sign.class_id = name_class.class_id
-    left join turn_gradients
-        on gap_sign.step_start_ns = turn_gradients.step_start_ns and gap_sign.turn = turn_gradients.turn
+    left join turn_gradient
+        on gap_sign.step_start_ns = turn_gradient.step_start_ns and gap_sign.turn = turn_gradient.turn
     where gap_sign.kind in ('update', 'rescale') and gap_sign.start_ns < update_limit.until_ns
     group by gap_sign.step_start_ns, gap_sign.stretch, gap_sign.class_id
     having
-        count(*) >= greatest(2, any_value(turn_gradients.gradients) / 4)
+        count(*) >= greatest(2, any_value(turn_gradient.gradients) / 4)
         or is_list_op(any_value(name_class.name))
         or contains(any_value(name_class.name), '::_amp_')
 ),
@@ -107,13 +95,13 @@ last_update as (
         followed_update.stretch,
         max(followed_update.number) as number
     from followed_update
-    inner join turn_gradients
+    inner join turn_gradient
         on
-            followed_update.step_start_ns = turn_gradients.step_start_ns
-            and followed_update.turn = turn_gradients.turn
+            followed_update.step_start_ns = turn_gradient.step_start_ns
+            and followed_update.turn = turn_gradient.turn
     where
         followed_update.from_last = 1
-        and followed_update.followers >= greatest(3, 0.9 * turn_gradients.gradients)
+        and followed_update.followers >= greatest(3, 0.9 * turn_gradient.gradients)
         and 2 * followed_update.number > followed_update.total -- clipping is no optimizer
     group by followed_update.step_start_ns, followed_update.stretch
 ),

@@ -41,8 +41,8 @@
 --                                    batch, end of the last op that draws a random batch before any tensor is created;
 --                                    NULL if absent, or after `load_data`
 -- :column logged_ns BIGINT           in the head: end of the last event before `fetching_ns` that reads a value back,
---                                    writes a file, or is among more than two updates of one name; NULL if absent, or
---                                    after `load_data`
+--                                    writes a file, copies weights, or is among more than two updates of one name; NULL
+--                                    if absent, or after `load_data`
 -- :column reading_ns BIGINT          in the head: start of the last op before `logged_ns` that reads a value back; NULL
 --                                    if absent
 -- :column made_ns BIGINT             in the head: start of the first op after `fetched_ns` and `logged_ns` that draws

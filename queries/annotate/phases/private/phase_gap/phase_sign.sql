@@ -1,7 +1,7 @@
 -- Signs in the gaps of `main_piece`: events of the main thread that help to find the gap's phase.
 --
 -- An op with a backward node is a sign (`differentiable`), once per node. An event is also a sign if its name has a
--- `sign` in `name_class`.
+-- `sign` in `name_class`, except copies (`weight_copy`).
 --
 -- :reads main_piece, main_track, node, nesting, cpu_span, event, name_class
 -- :column piece_ns BIGINT   start of the gap
@@ -32,7 +32,7 @@ with sign as (
         cpu_span.event_id
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
-    where name_class.sign is not null and cpu_span.track_id in (select track_id from main_track)
+    where name_class.sign != 'copy' and cpu_span.track_id in (select track_id from main_track)
 ),
 
 -- An ASOF join, because a join by ranges alone compares each piece with each op.

@@ -6,6 +6,7 @@
 --   other_thread  the thread waits for other work of another thread (`thread_wait`),
 --   load_data   the thread is in the phase that loads data,
 --   sync        inside a call that returns when the GPU is done, including blocking copies,
+--   python      in a hook of autograd (`hook`),
 --   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
 --               truncated file, which may lack runtime calls: profilers write them after the ops,
 --   op          inside another op or a runtime call, before a launch,
@@ -15,7 +16,7 @@
 -- order of time. The first piece begins at the start of the trace, and the last piece has no end.
 --
 -- :reads event, timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info,
---        thread_wait
+--        thread_wait, hook
 -- :column track_id BIGINT  the thread: launches GPU work or has phases
 -- :column number BIGINT    position of the piece on the thread, from 1
 -- :column start_ns BIGINT  start of the piece
@@ -99,6 +100,13 @@ span as (
     left join arithmetic_op on outermost_call.event_id = arithmetic_op.event_id
     union all
     select
+        track_id,
+        'hook',
+        start_ns,
+        end_ns
+    from hook
+    union all
+    select
         host_event.track_id,
         'sync',
         host_event.start_ns,
@@ -159,6 +167,7 @@ border as (
         (kind = 'other_thread')::tinyint as other_thread,
         (kind = 'load_data')::tinyint as load_data,
         (kind = 'sync')::tinyint as sync,
+        (kind = 'hook')::tinyint as hook,
         (kind = 'cpu_tensor')::tinyint as cpu_tensor,
         (kind = 'op')::tinyint as op,
         (kind = 'python')::tinyint as python
@@ -172,6 +181,7 @@ border as (
         -(kind = 'other_thread')::tinyint,
         -(kind = 'load_data')::tinyint,
         -(kind = 'sync')::tinyint,
+        -(kind = 'hook')::tinyint,
         -(kind = 'cpu_tensor')::tinyint,
         -(kind = 'op')::tinyint,
         -(kind = 'python')::tinyint
@@ -180,6 +190,7 @@ border as (
     select
         track_id,
         (select min(start_ns) from timed),
+        0,
         0,
         0,
         0,
@@ -210,6 +221,7 @@ kind_change as (
                 when sum(other_thread) over so_far > 0 then 'other_thread'
                 when sum(load_data) over so_far > 0 then 'load_data'
                 when sum(sync) over so_far > 0 then 'sync'
+                when sum(hook) over so_far > 0 then 'python'
                 when sum(cpu_tensor) over so_far > 0 then 'cpu_tensor'
                 when sum(op) over so_far > 0 then 'op'
                 when sum(python) over so_far > 0 then 'python'
