@@ -7,7 +7,7 @@ BASE := $(VENV)/.stamp-base
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test test-all test-changed check lint types sql fresh bench campaign mutants accuracy docs site clean
+.PHONY: demo test test-kinds test-all test-changed check lint types sql fresh bench campaign mutants accuracy docs site clean
 
 demo: $(BASE)
 	$(BIN)/hotline demo
@@ -16,8 +16,12 @@ demo: $(BASE)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=25
 
-# What every change must pass: all but what takes long, real traces of each kind, and some of many cases (tests/kinds.py).
+# Whether all parts work, in minutes: a sample of the tests (tests/kinds.py).
 test: $(STAMP) $(TORCH)
+	$(PYTEST) -m "sample and not long"
+
+# What every change must pass: all but what takes long, real traces of each kind, and some of many cases (tests/kinds.py).
+test-kinds: $(STAMP) $(TORCH)
 	$(PYTEST) -m "not long"
 
 test-all: $(STAMP) $(TORCH)

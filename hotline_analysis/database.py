@@ -54,9 +54,9 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     # The database uses a nested-loop as-of join if it expects few rows, and its estimates are far too low.
     "asof_loop_join_threshold": 0,
-    # DuckDB 2.0.0 can confuse the ranges of two columns before a sort, and then truncates sums to a byte. If one side of
-    # a left join is empty, it takes all sums over the join for 0, so that no comparison with them holds. A report takes
-    # as long without.
+    # DuckDB 2.0.0 can confuse the ranges of two columns before a sort, and then truncates sums to a byte. If one side
+    # of a left join is empty, it takes all sums over the join for 0, so that no comparison with them holds. A report
+    # takes as long without.
     "disabled_optimizers": "compressed_materialization,statistics_propagation",
 }
 

@@ -7,7 +7,7 @@ What differs from the commit is followed against the arrows: a Python file sees 
 queries, tables and public functions that it names; a query sees the tables that it reads, the macros and the rules. Of
 a test that goes over all queries, only the cases of those that can see the change are run (`--of-queries`). Tests that
 are nearer to the change come first. What the package does with the headers of all queries (lists, completion) is left
-to `make test`.
+to `make test-kinds`.
 """
 
 from __future__ import annotations

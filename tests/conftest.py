@@ -47,7 +47,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out cases of other queries, and mark those that `make test` leaves out.
+    """Leave out cases of other queries, and mark those that `make test-kinds` leaves out, and those of `make test`.
 
     That is done where it matters: to look at real traces takes seconds.
     """
@@ -57,8 +57,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(others)]
     if "long" in config.option.markexpr:
         traces = os.environ.get("HOTLINE_TRACES")
-        for item in kinds.left_out(items, Path(traces) if traces else None):
+        left_out = kinds.left_out(items, Path(traces) if traces else None)
+        for item in left_out:
             item.add_marker(pytest.mark.long)
+        if "sample" in config.option.markexpr.split():
+            for item in kinds.sample(items, set(left_out)):
+                item.add_marker(pytest.mark.sample)
 
 
 def pytest_collection_finish() -> None:

@@ -1,11 +1,14 @@
-"""Which cases of a test `make test` runs, if the test has many: four, one seed, or one real trace of each kind.
+"""Which cases of a test `make test-kinds` runs, if the test has many: four, one seed, or one real trace of each kind.
 
 The kinds of a real trace are the words of `_WORDS` that the file holds or lacks. Of the traces that a test goes over,
-`make test` runs the smallest ones that together are of every kind. Of cases that differ only in their argument `seed`,
-which draws the same kind of input again, it runs the first. Of other cases it runs the first and three more at equal
-distances, and of a test marked `sampled` only the first, unless the test has more than sixteen cases, or the smallest
-of these traces, with GPU work if any has. All cases
-of a query run, since a broken query shows nowhere else. `make test-all` runs everything.
+`make test-kinds` runs the smallest ones that together are of every kind. Of cases that differ only in their argument
+`seed`, which draws the same kind of input again, it runs the first. Of other cases it runs the first and three more at
+equal distances, and of a test marked `sampled` only the first, unless the test has more than sixteen cases, or the
+smallest of these traces, with GPU work if any has. All cases of a query run, since a broken query shows nowhere else.
+`make test-all` runs everything.
+
+`make test` runs a sample of these, in minutes: each test of a table, rule, view or answer, with one case, and one test
+of each other module.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +48,8 @@ _WORDS: Mapping[str, Sequence[bytes]] = {
 }
 # Kinds that are so common that each of them has the other as well as not.
 _BOTH = (("modules", "backward"), ("GPU work", "backward"), ("frames", "steps"))
+# Folders whose tests make a table of a small trace, or ask one question about it.
+_SMALL = frozenset({"answer", "derive", "rule", "view"})
 Kinds = frozenset[tuple[str, bool]]
 _NAME = re.compile(r"[\w./-]{1,100}")
 
@@ -109,7 +114,7 @@ def traces_in(parameters: Iterable[object], folder: Path) -> list[Path]:
 
 
 def left_out(items: Sequence[pytest.Item], folder: Path | None) -> list[pytest.Item]:
-    """The cases that `make test` does not run; `folder` holds the real traces."""
+    """The cases that `make test-kinds` does not run; `folder` holds the real traces."""
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         functions[item.nodeid.partition("[")[0]].append(item)
@@ -131,6 +136,27 @@ def left_out(items: Sequence[pytest.Item], folder: Path | None) -> list[pytest.I
             chosen_numbers = spread(len(cases), 1 if is_sampled and len(cases) <= _FEW_CASES else _MOST_CASES)
             left += [item for number, item in enumerate(cases) if number not in chosen_numbers]
     return left
+
+
+def sample(items: Sequence[pytest.Item], left_out: Collection[pytest.Item]) -> list[pytest.Item]:
+    """The cases that `make test` runs: one of each small test, and the first test of each other module.
+
+    A test of real traces has all its cases that are not left out: the traces are of different kinds.
+    """
+    found: dict[str, str] = {}  # by module or small test: the chosen test
+    seen: set[str] = set()
+    chosen = []
+    for item in items:
+        if item in left_out or item.get_closest_marker("long"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        is_small = bool(_SMALL & set(item.path.parts))
+        if found.setdefault(test if is_small else test.partition("::")[0], test) != test:
+            continue
+        if test not in seen or item.get_closest_marker("traces"):
+            chosen.append(item)
+        seen.add(test)
+    return chosen
 
 
 def _drawn_again(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
