@@ -31,7 +31,9 @@ with op as (
         name,
         track_id,
         start_ns,
-        end_ns
+        end_ns,
+        self_ns,
+        op_id
     from cpu_event
     where
         category = 'cpu_op'
@@ -41,19 +43,39 @@ with op as (
         and in_module(module_path, $module)
 ),
 
+-- One row per call of an op, and per other event whose innermost op is such a call: the self time.
+own_time as (
+    select
+        name,
+        self_ns,
+        rank,
+        event_id,
+        end_ns - start_ns as dur_ns
+    from op
+    where op_id = event_id
+    union all
+    select
+        op.name,
+        cpu_event.self_ns,
+        null,
+        null,
+        null
+    from cpu_event
+    inner join op on cpu_event.rank = op.rank and cpu_event.op_id = op.event_id
+    where cpu_event.op_id != cpu_event.event_id
+),
+
 -- one row per op name: CPU self time, calls and the longest call
 cpu_self as (
     select
-        op.name,
-        sum(cpu_event.self_ns)::bigint as cpu_self_ns,
-        count(*) filter (where cpu_event.event_id = cpu_event.op_id) as count,
+        name,
+        sum(self_ns)::bigint as cpu_self_ns,
+        count(event_id) as count,
         arg_max(
-            {'rank': cpu_event.rank, 'event_id': cpu_event.event_id},
-            (cpu_event.end_ns - cpu_event.start_ns, -cpu_event.rank, -cpu_event.event_id)
-        ) filter (where cpu_event.event_id = cpu_event.op_id) as longest
-    from cpu_event
-    inner join op on cpu_event.rank = op.rank and cpu_event.op_id = op.event_id
-    group by op.name
+            {'rank': rank, 'event_id': event_id}, (dur_ns, -rank, -event_id)
+        ) filter (where event_id is not null) as longest
+    from own_time
+    group by name
 ),
 
 -- one row per GPU event launched by an op: the thread and time of the launch, and the duration
@@ -117,7 +139,17 @@ shown_call as (
     inner join shown_op on op.name = shown_op.name
 ),
 
--- Starts and ends of these calls, and the launches, in order of time. A launch counts from its start.
+cpu_total as (
+    select
+        name,
+        sum(end_ns - start_ns)::bigint as cpu_total_ns
+    from shown_call
+    where is_outermost
+    group by name
+),
+
+-- Starts and ends of these calls on threads with launches, and the launches, in order of time. A launch counts from its
+-- start.
 point as (
     select
         rank,
@@ -128,7 +160,7 @@ point as (
         unnest([-1, 1]) as sign,
         0::bigint as dur_ns
     from shown_call
-    where is_outermost
+    where is_outermost and (rank, track_id) in (select (rank, track_id) from launched_work)
     union all
     select
         rank,
@@ -145,17 +177,15 @@ running_total as (
     select
         name,
         sign,
-        at_ns,
         sum(dur_ns) over (
             partition by rank, track_id order by at_ns, is_launch rows unbounded preceding
         ) as gpu_until_ns
     from point
 ),
 
-total as (
+gpu_total as (
     select
         name,
-        sum(sign * at_ns)::bigint as cpu_total_ns,
         sum(sign * gpu_until_ns)::bigint as gpu_total_ns
     from running_total
     where name is not null
@@ -166,20 +196,21 @@ select
     shown_op.name,
     shown_op.count,
     shown_op.cpu_self_ns,
-    total.cpu_total_ns,
+    cpu_total.cpu_total_ns,
     shown_op.gpu_self_ns,
-    total.gpu_total_ns,
+    coalesce(gpu_total.gpu_total_ns, 0) as gpu_total_ns,
     shown_op.cpu_self_pct,
     shown_op.gpu_self_pct,
     shown_op.longest.rank as example_rank,
     shown_op.longest.event_id as example_event_id
 from shown_op
-inner join total on shown_op.name = total.name
+inner join cpu_total on shown_op.name = cpu_total.name
+left join gpu_total on shown_op.name = gpu_total.name
 order by
     case $sort
-        when 'gpu_total' then total.gpu_total_ns
+        when 'gpu_total' then coalesce(gpu_total.gpu_total_ns, 0)
         when 'cpu_self' then shown_op.cpu_self_ns
-        when 'cpu_total' then total.cpu_total_ns
+        when 'cpu_total' then cpu_total.cpu_total_ns
         else shown_op.gpu_self_ns
     end desc,
     shown_op.cpu_self_ns desc,
