@@ -105,8 +105,7 @@ def detail_size(trace: Trace) -> pl.DataFrame:
         step = median_step(trace, rank)
         nodes = tree_nodes(level_of_detail(trace, rank=rank, step=step))
         events = trace.of(rank).sql(
-            "select count(*) as n from label inner join event on label.rank = event.rank"
-            " and label.event_id = event.event_id where label.rank = $rank and label.step is not distinct from $step",
+            "select count(*) as n from label where rank = $rank and step is not distinct from $step",
             rank=rank,
             step=step,
         )

@@ -243,11 +243,8 @@ def _launches(trace: Trace, path: pl.DataFrame, times: Mapping[str, int]) -> pl.
     if (path["kind"].is_in(["host", "end", *_ON_THREADS])).all():
         return pl.DataFrame(schema={"event_id": pl.Int64, "call_track_id": pl.Int64, "call_ns": pl.Int64})
     return trace.sql(
-        "select launch.event_id, min(nesting.track_id) as call_track_id, min(nesting.start_ns) as call_ns from launch"
-        " inner join nesting on launch.rank = nesting.rank"
-        " and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id"
-        " where launch.rank = $rank and nesting.start_ns >= $start_ns and nesting.start_ns < $end_ns"
-        " group by launch.event_id",
+        "select event_id, call_track_id, call_start_ns as call_ns from gpu_event"
+        " where rank = $rank and call_start_ns >= $start_ns and call_start_ns < $end_ns",
         **times,
     )
 

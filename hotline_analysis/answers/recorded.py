@@ -60,7 +60,7 @@ def is_unknown_alone(trace: Trace, rank: int) -> bool:
     tracks = unknown_tracks(trace, rank)
     if tracks.is_empty():
         return False
-    spans = trace.of(rank).sql("select count(*) as spans from nesting where rank = $rank", rank=rank)["spans"][0]
+    spans = trace.of(rank).sql("select count(*) as spans from cpu_event where rank = $rank", rank=rank)["spans"][0]
     on_threads = int(tracks.filter(kind="thread")["event_count"].sum())
     return bool(spans == on_threads) and not has_gpu_work(trace, rank=rank)
 
@@ -231,6 +231,6 @@ def is_of_nsight(trace: Trace, rank: int) -> bool:
 def has_gpu_work(trace: Trace, *, rank: int | None = None) -> bool:
     """Whether the trace has a kernel, copy or memset that takes time."""
     frame = trace.of(rank).sql(
-        "select exists (select 1 from launch where busy_ns > 0 and ($rank is null or rank = $rank)) as found", rank=rank
+        "select exists (select 1 from gpu_busy where $rank is null or rank = $rank) as found", rank=rank
     )
     return bool(frame["found"][0])

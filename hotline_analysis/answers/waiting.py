@@ -176,15 +176,13 @@ def _stretch(trace: Trace, rank: int, phase: str) -> str:
 
 
 _LONGEST_FRAME = """
-select arg_max(event.event_id, nesting.self_ns) as event_id
-from nesting
-inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+select arg_max(event_id, self_ns) as event_id
+from cpu_event
 semi join phase_span
-    on nesting.rank = phase_span.rank and nesting.track_id = phase_span.track_id and phase_span.is_main
-where nesting.rank = $rank and event.category = 'python_function' and label.phase = $phase
-group by event.name
-order by sum(nesting.self_ns) desc, event.name
+    on cpu_event.rank = phase_span.rank and cpu_event.track_id = phase_span.track_id and phase_span.is_main
+where rank = $rank and category = 'python_function' and phase = $phase
+group by name
+order by sum(self_ns) desc, name
 limit 1
 """
 
@@ -196,18 +194,17 @@ with main as (
 
 outer_event as (
     select
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        event.name
-    from nesting
-    inner join main on nesting.track_id = main.track_id
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    left join step on nesting.rank = step.rank and nesting.event_id = step.event_id
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.name
+    from cpu_event
+    inner join main on cpu_event.track_id = main.track_id
+    left join step on cpu_event.rank = step.rank and cpu_event.event_id = step.event_id
     where
-        nesting.rank = $rank
+        cpu_event.rank = $rank
         and step.event_id is null
-        and (nesting.op_id = nesting.event_id or event.category = 'user_annotation')
+        and (cpu_event.op_id = cpu_event.event_id or cpu_event.category = 'user_annotation')
 ),
 
 stretch as (

@@ -131,11 +131,11 @@ def event_nodes(trace: Trace, rank: int, step: int | None, detail: pl.DataFrame)
     Columns: `event_id` and `node_id`; events outside all nodes are left out.
     """
     events = trace.of(rank).sql(
-        "select label.event_id, nesting.track_id, nesting.start_ns, nesting.end_ns from label"
-        " left join launch on label.rank = launch.rank and label.event_id = launch.event_id"
-        " inner join nesting on label.rank = nesting.rank"
-        " and nesting.event_id = coalesce(launch.runtime_id, launch.op_id, label.event_id)"
-        " where label.rank = $rank and label.step is not distinct from $step",
+        "select event_id, track_id, start_ns, end_ns from cpu_event"
+        " where rank = $rank and step is not distinct from $step"
+        " union all"
+        " select event_id, call_track_id, call_start_ns, call_end_ns from gpu_event"
+        " where rank = $rank and step is not distinct from $step and call_track_id is not null",
         rank=rank,
         step=step,
     )

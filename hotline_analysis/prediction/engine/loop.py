@@ -502,10 +502,8 @@ def _not_too_many(trace: Trace, rank: int, steps: pl.DataFrame) -> pl.DataFrame:
 def _launch_the_same(trace: Trace, rank: int, steps: pl.DataFrame) -> bool:
     """Return whether all steps launch the same number of each kind of GPU work."""
     frame = trace.of(rank).sql(
-        "select label.step, count(*) as number, sum(hash(event.name)::hugeint)::varchar as names from event"
-        " inner join label on (event.rank, event.event_id) = (label.rank, label.event_id)"
-        " where event.rank = $rank and event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')"
-        " and list_contains($steps, label.step) group by label.step",
+        "select step, count(*) as number, sum(hash(name)::hugeint)::varchar as names from gpu_event"
+        " where rank = $rank and list_contains($steps, step) group by step",
         rank=rank,
         steps=steps["step"].to_list(),
     )
