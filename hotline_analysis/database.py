@@ -79,13 +79,19 @@ def make_table_of(
     name: str,
     parameters: Mapping[str, object] | None = None,
     has_rows: Mapping[str, bool] | None = None,
+    *,
+    as_view: bool = False,
 ) -> bool:
     """Make the table of a query, or of a query's step; return whether the table has rows.
 
     If `Query.only_with` rules out any row, the query does not run, because planning it takes longer on a small trace.
-    `has_rows` lists tables with a known answer, which need no check.
+    `has_rows` lists tables with a known answer, which need no check. With `as_view`, a query that has rows whenever
+    `only_with` allows rows becomes a view.
     """
     if _can_have_rows(connection, query, has_rows or {}):
+        if as_view:
+            connection.execute(catalog.parsed(connection, f"create or replace temp view {name} as {query.sql}"))
+            return True
         return make_table(connection, name, query.sql, parameters) > 0
     make_empty(connection, name, {column.name: column.type for column in query.columns})
     return False

@@ -52,6 +52,8 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
         name: str,
         parameters: Mapping[str, object] | None = None,
         has_rows: Mapping[str, bool] | None = None,
+        *,
+        as_view: bool = False,
     ) -> bool:
         # What is said to be known is so.
         for table in {source.partition(" ")[0] for sources in query.only_with for source in sources}:
@@ -76,7 +78,7 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
                 without(connection, source)
             seen[query.name, sources].append((whole, count()))
             connection.execute("rollback")
-        return make_table_of(connection, query, name, parameters, has_rows)
+        return make_table_of(connection, query, name, parameters, has_rows, as_view=as_view)
 
     monkeypatch.setattr(pipeline, "make_table_of", checked)
     monkeypatch.setattr(run, "make_table_of", checked)

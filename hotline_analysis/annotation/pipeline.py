@@ -407,13 +407,7 @@ def _file(name: str) -> Stage:
 
     def define(work: Work) -> None:
         query = catalog.get(name)
-        work.has_rows[name] = all(any(work.has_rows[source] for source in sources) for sources in query.only_with)
-        if work.has_rows[name]:
-            work.connection.execute(
-                catalog.parsed(work.connection, f"create or replace temp view {name} as {query.sql}")
-            )
-        else:
-            make_empty(work.connection, name, {column.name: column.type for column in query.columns})
+        work.has_rows[name] = make_table_of(work.connection, query, name, has_rows=work.has_rows, as_view=True)
 
     return Stage((name,), define, is_view=True)
 

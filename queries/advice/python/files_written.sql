@@ -5,7 +5,7 @@
 -- thread writes. Source: PyTorch, "Asynchronous Saving with Distributed Checkpoint"
 -- (torch.distributed.checkpoint.async_save); Python, `os.fsync`: the call returns when the data is on the disk.
 --
--- :reads event, name_info, nesting, label, user_frame
+-- :reads cpu_event, name_info, user_frame
 -- :only_with name_info where category in ('user_annotation', 'python_function')
 -- :finding calls that write files, most of it in {name}
 -- :remedy Write every some steps, in a thread or process of its own (torch.distributed.checkpoint.async_save for
@@ -13,23 +13,23 @@
 with call as (
     -- One row per outermost call that writes.
     select
-        event.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.parent_id,
-        name_info.name
+        cpu_event.event_id,
+        cpu_event.track_id,
+        cpu_event.start_ns,
+        cpu_event.end_ns,
+        cpu_event.parent_id,
+        cpu_event.name
     from name_info
-    inner join event
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    inner join cpu_event
+        on
+            (cpu_event.rank, cpu_event.category, cpu_event.name)
+            = (name_info.rank, name_info.category, name_info.name)
     where
-        event.rank = $rank
-        and label.step = $step
-        and label.phase not in ('forward', 'backward')
+        cpu_event.rank = $rank
+        and cpu_event.step = $step
+        and cpu_event.phase not in ('forward', 'backward')
         and is_writing_call(name_info.category, name_info.name)
-    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
+    qualify is_outermost(cpu_event.start_ns, cpu_event.end_ns, cpu_event.track_id, cpu_event.depth)
 )
 
 -- A call is named after the calling user function, if in the trace.

@@ -4,7 +4,7 @@
 -- calls no longer wait. A constantly busy GPU gains nothing. Source: CUDA programming guide, "Asynchronous concurrent
 -- execution"; the limit of 1024 pending launches is known from measurement.
 --
--- :reads gpu_wait, label, event
+-- :reads gpu_wait, cpu_event
 -- :only_with gpu_wait where kind = 'full_queue'
 -- :finding launches that wait as a thousand others are pending
 -- :remedy Launch fewer, longer kernels (torch.compile, a larger batch), or a CUDA graph; load and log on another
@@ -17,13 +17,12 @@ select
     gpu_wait.start_ns,
     gpu_wait.end_ns,
     gpu_wait.waited_ns as saved_ns,
-    event.name
+    cpu_event.name
 from gpu_wait
-inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
-inner join event on gpu_wait.rank = event.rank and gpu_wait.event_id = event.event_id
+inner join cpu_event on gpu_wait.rank = cpu_event.rank and gpu_wait.event_id = cpu_event.event_id
 where
     gpu_wait.rank = $rank
-    and label.step = $step
+    and cpu_event.step = $step
     and gpu_wait.kind = 'full_queue'
     and gpu_wait.waited_ns > 0
 order by gpu_wait.event_id

@@ -5,8 +5,8 @@
 -- torch/amp/grad_scaler.py, `step`: a fused optimizer takes the flag on the GPU (`_step_supports_amp_scaling`), without
 -- a read-back.
 --
--- :reads gpu_wait, scaler_wait, label, nesting, event
--- :only_with event where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
+-- :reads gpu_wait, scaler_wait, cpu_event
+-- :only_with cpu_event where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
 -- :finding waits of the gradient scaler for the GPU, in {name}
 -- :remedy Train in bfloat16, which needs no GradScaler, or pass fused=True to the optimizer, which then checks the
 --     gradients on the GPU.
@@ -20,8 +20,7 @@ select
     op.name
 from scaler_wait
 inner join gpu_wait on scaler_wait.rank = gpu_wait.rank and scaler_wait.event_id = gpu_wait.event_id
-inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
-inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
-inner join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
-where gpu_wait.rank = $rank and label.step = $step and gpu_wait.waited_ns > 0
+inner join cpu_event as call on gpu_wait.rank = call.rank and gpu_wait.event_id = call.event_id
+inner join cpu_event as op on call.rank = op.rank and call.op_id = op.event_id
+where gpu_wait.rank = $rank and call.step = $step and gpu_wait.waited_ns > 0
 order by gpu_wait.event_id

@@ -6,7 +6,7 @@
 -- known. Source: CUDA runtime API, "API synchronization behavior"; CUDA C++ best practices guide, "Pinned memory";
 -- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization", and torch.Tensor.pin_memory.
 --
--- :reads gpu_wait, label, event, gpu_copy, gpu_model
+-- :reads gpu_wait, cpu_event, gpu_event, gpu_copy, gpu_model
 -- :only_with gpu_wait where kind = 'copy'
 -- :finding copies from pageable memory that make the CPU wait for the GPU
 -- :remedy Copy from pinned memory without waiting: DataLoader(pin_memory=True), tensor.to(device, non_blocking=True).
@@ -20,13 +20,14 @@ with waiting_call as (
         gpu_wait.start_ns,
         gpu_wait.end_ns,
         gpu_wait.waited_ns,
-        copied.name
+        copied.name,
+        copied.track_id as work_track_id
     from gpu_wait
-    inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
-    inner join event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = copied.event_id
+    inner join cpu_event on gpu_wait.rank = cpu_event.rank and gpu_wait.event_id = cpu_event.event_id
+    inner join gpu_event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = copied.event_id
     where
         gpu_wait.rank = $rank
-        and label.step = $step
+        and cpu_event.step = $step
         and gpu_wait.kind = 'copy'
         and gpu_wait.waited_ns > 0
         and is_copy_to_device(copied.name)
@@ -45,14 +46,13 @@ union all
 select
     gpu_copy.event_id,
     'work',
-    event.track_id,
+    waiting_call.work_track_id,
     gpu_copy.start_ns,
     gpu_copy.end_ns,
     floor(gpu_copy.dur_ns - 1e9 * gpu_copy.bytes / gpu_model.host_bytes_per_s)::bigint,
     waiting_call.name
 from waiting_call
 inner join gpu_copy on gpu_copy.rank = $rank and waiting_call.work_id = gpu_copy.event_id
-inner join event on gpu_copy.rank = event.rank and gpu_copy.event_id = event.event_id
 inner join gpu_model on gpu_copy.rank = gpu_model.rank and gpu_model.device_id = device_of(gpu_copy.device)
 where
     gpu_copy.is_pageable

@@ -7,7 +7,7 @@
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param step BIGINT = NULL         only this step
--- :reads step, gpu_state, event, nesting, phase_span
+-- :reads step, gpu_state, event, cpu_event, phase_span
 -- :column rank RANK
 -- :column step STEP
 -- :column wall_ns BIGINT            duration of the step on the CPU
@@ -43,8 +43,8 @@ with activity as (
         op.start_ns,
         op.end_ns,
         'cpu'
-    from nesting as op
-    left join nesting as around on op.rank = around.rank and op.parent_id = around.event_id
+    from cpu_event as op
+    left join cpu_event as around on op.rank = around.rank and op.parent_id = around.event_id
     where
         op.op_id = op.event_id
         and around.op_id is null

@@ -12,7 +12,7 @@
 -- :param op VARCHAR = NULL        only calls of this op, and GPU work launched by them
 -- :param kernel VARCHAR = NULL    only kernels and copies with this name or short name
 -- :param limit BIGINT >= 0 = 10   maximum number of rows
--- :reads annotated_event, event, name_info
+-- :reads annotated_event, cpu_event, name_info
 -- :column rank RANK
 -- :column event_id BIGINT         the event
 -- :column category VARCHAR        category of the event
@@ -39,7 +39,7 @@ select
 from annotated_event as found
 inner join name_info
     on (found.rank, found.category, found.name) = (name_info.rank, name_info.category, name_info.name)
-left join event as op
+left join cpu_event as op
     on found.rank = op.rank and found.op_id = op.event_id
 where
     found.category in (

@@ -10,7 +10,7 @@
 -- Other buckets are named after their phase. Times are sums of durations, so concurrent work counts several times.
 --
 -- :param rank BIGINT = NULL      only this rank
--- :reads label, event, module_doubt
+-- :reads gpu_event, module_doubt
 -- :column rank RANK
 -- :column bucket VARCHAR         bucket
 -- :column event_count BIGINT     GPU events in the bucket
@@ -35,19 +35,17 @@ with doubt as (
 )
 
 select
-    event.rank,
-    label.bucket,
+    gpu_event.rank,
+    gpu_event.bucket,
     count(*) as event_count,
-    sum(event.dur_ns)::bigint as gpu_time_ns,
-    100.0 * sum(event.dur_ns) / nullif(sum(sum(event.dur_ns)) over (partition by event.rank), 0) as gpu_time_pct,
+    sum(gpu_event.dur_ns)::bigint as gpu_time_ns,
+    100.0 * sum(gpu_event.dur_ns) / nullif(sum(sum(gpu_event.dur_ns)) over (partition by gpu_event.rank), 0)
+        as gpu_time_pct,
     coalesce(any_value(doubt.doubtful_call_count), 0) as doubtful_call_count,
     coalesce(any_value(doubt.doubtful_gpu_time_ns), 0) as doubtful_gpu_time_ns,
     coalesce(any_value(doubt.missing_call_count), 0) as missing_call_count
-from event
-inner join label on event.rank = label.rank and event.event_id = label.event_id
-left join doubt on label.rank = doubt.rank and label.bucket = doubt.bucket
-where
-    event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-    and is_asked($rank, event.rank)
-group by event.rank, label.bucket
-order by event.rank, gpu_time_ns desc, label.bucket
+from gpu_event
+left join doubt on gpu_event.rank = doubt.rank and gpu_event.bucket = doubt.bucket
+where is_asked($rank, gpu_event.rank)
+group by gpu_event.rank, gpu_event.bucket
+order by gpu_event.rank, gpu_time_ns desc, gpu_event.bucket

@@ -4,7 +4,7 @@
 -- `aten::_amp_foreach_non_finite_check_and_unscale_` and the optimizer's mark, or `aten::_amp_update_scale_` if the
 -- step is skipped or has no mark (torch/amp/grad_scaler.py, `_maybe_opt_step`).
 --
--- :reads cpu_event, event, name_info, nesting, gpu_wait
+-- :reads cpu_event, name_info, gpu_wait
 -- :column rank RANK
 -- :column event_id BIGINT  the waiting call, as in `gpu_wait`
 with scaling_rank as (
@@ -51,16 +51,15 @@ reading as (
         op.event_id as op_id,
         op.end_ns
     from gpu_wait
-    inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
-    inner join nesting as op on nesting.rank = op.rank and nesting.op_id = op.event_id
-    inner join event on op.rank = event.rank and op.event_id = event.event_id
+    inner join cpu_event as call on gpu_wait.rank = call.rank and gpu_wait.event_id = call.event_id
+    inner join cpu_event as op on call.rank = op.rank and call.op_id = op.event_id
     asof inner join reading_span
         on
             op.rank = reading_span.rank
             and op.track_id = reading_span.track_id
             and op.start_ns >= reading_span.start_ns
     where
-        is_value_read(event.name)
+        is_value_read(op.name)
         and gpu_wait.kind in ('copy', 'sync')
         and (reading_span.end_ns is null or op.start_ns < reading_span.end_ns)
 ),
@@ -77,6 +76,6 @@ select
     last_reading.rank,
     gpu_wait.event_id
 from last_reading
-inner join nesting on last_reading.rank = nesting.rank and last_reading.op_id = nesting.op_id
-inner join gpu_wait on nesting.rank = gpu_wait.rank and nesting.event_id = gpu_wait.event_id
+inner join cpu_event on last_reading.rank = cpu_event.rank and last_reading.op_id = cpu_event.op_id
+inner join gpu_wait on cpu_event.rank = gpu_wait.rank and cpu_event.event_id = gpu_wait.event_id
 where gpu_wait.kind in ('copy', 'sync')

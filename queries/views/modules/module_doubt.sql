@@ -4,7 +4,7 @@
 -- only for modules without submodules, since the doubt of an outer module follows from its submodules. Times cover the
 -- doubtful calls, without backward.
 --
--- :reads model_op, module_span, shared_kernel, label, nesting, launch, event
+-- :reads model_op, module_span, shared_kernel, cpu_event, gpu_event
 -- :column rank RANK
 -- :column module_id BIGINT            the module
 -- :column doubtful_call_count BIGINT  calls with another equally good position; only for modules without submodules
@@ -32,18 +32,17 @@ event_in_call as (
     select
         doubtful_call.rank,
         doubtful_call.module_id,
-        nesting.event_id,
-        nesting.start_ns,
-        nesting.self_ns
-    from nesting
-    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+        cpu_event.event_id,
+        cpu_event.start_ns,
+        cpu_event.self_ns
+    from cpu_event
     asof inner join doubtful_call
         on
-            nesting.rank = doubtful_call.rank
-            and nesting.track_id = doubtful_call.track_id
-            and label.module_id = doubtful_call.module_id
-            and nesting.start_ns >= doubtful_call.start_ns
-    where nesting.start_ns < doubtful_call.end_ns and label.pass != 'backward'
+            cpu_event.rank = doubtful_call.rank
+            and cpu_event.track_id = doubtful_call.track_id
+            and cpu_event.module_id = doubtful_call.module_id
+            and cpu_event.start_ns >= doubtful_call.start_ns
+    where cpu_event.start_ns < doubtful_call.end_ns and cpu_event.pass != 'backward'
 ),
 
 doubt as (
@@ -69,10 +68,9 @@ gpu_time as (
     select
         event_in_call.rank,
         event_in_call.module_id,
-        sum(event.dur_ns)::bigint as gpu_ns
+        sum(gpu_event.dur_ns)::bigint as gpu_ns
     from event_in_call
-    inner join launch on event_in_call.rank = launch.rank and event_in_call.event_id = launch.runtime_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join gpu_event on event_in_call.rank = gpu_event.rank and event_in_call.event_id = gpu_event.runtime_id
     group by event_in_call.rank, event_in_call.module_id
 ),
 

@@ -23,7 +23,7 @@ select
     nesting.event_id,
     nesting.start_ns,
     nesting.end_ns,
-    nesting.depth,
+    nesting.depth::bigint as depth,
     nesting.parent_id,
     nesting.self_ns,
     nesting.op_id,

@@ -1,7 +1,7 @@
 -- One row per kernel, copy or memset of the viewed steps, with its launching call and op.
 --
 -- :takes rank, step
--- :reads label, launch, viewed_step
+-- :reads gpu_event, viewed_step
 -- :column rank RANK
 -- :column event_id BIGINT      the GPU event
 -- :column step STEP            of the work; -1 outside every step
@@ -13,18 +13,17 @@
 -- :column kernel_count BIGINT  GPU events launched by this call; NULL without a call
 -- :column busy_ns BIGINT       part of the duration in which no earlier work keeps the device busy
 select
-    launch.rank,
-    launch.event_id,
-    coalesce(label.step, -1) as step,
-    coalesce(label.phase, label.bucket) as phase,
-    label.module_id,
-    label.pass,
-    launch.runtime_id,
-    launch.op_id,
-    launch.kernel_count,
-    launch.busy_ns
-from launch
-inner join label on launch.rank = label.rank and launch.event_id = label.event_id
+    gpu_event.rank,
+    gpu_event.event_id,
+    coalesce(gpu_event.step, -1) as step,
+    coalesce(gpu_event.phase, gpu_event.bucket) as phase,
+    gpu_event.module_id,
+    gpu_event.pass,
+    gpu_event.runtime_id,
+    gpu_event.op_id,
+    gpu_event.kernel_count,
+    gpu_event.busy_ns
+from gpu_event
 where
-    ($rank is null or launch.rank = $rank)
-    and ($step is null or (label.rank, label.step) in (select (rank, step) from viewed_step))
+    ($rank is null or gpu_event.rank = $rank)
+    and ($step is null or (gpu_event.rank, gpu_event.step) in (select (rank, step) from viewed_step))

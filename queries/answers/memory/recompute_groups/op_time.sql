@@ -22,12 +22,12 @@ with light_op as (
 
 launched_work as (
     select
-        gpu_event.rank,
-        nesting.track_id,
-        nesting.start_ns,
-        gpu_event.dur_ns
+        rank,
+        call_track_id as track_id,
+        call_start_ns as start_ns,
+        dur_ns
     from gpu_event
-    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
+    where runtime_id is not null
 ),
 
 -- one row per light op with launches: the duration of its GPU work
