@@ -294,12 +294,31 @@ class _Threads:
         self._layers = {
             track: {kind: merged(spans) for kind, spans in kinds.items()} for track, kinds in layers.items()
         }
+        for track, hooks in self._hooks(trace).items():
+            ops = self._layers[track]["op"]
+            self._layers[track]["op"] = [piece for span in ops for piece in without(within(hooks, span), span)]
         main = trace.sql(
             "select track_id, count(*) from step where track_id is not null group by all order by 2 desc"
         ).rows()
         # Without steps, the thread that the time after the last work is told of.
         main = main or trace.sql("select track_id from idle_part where next_id is null and track_id is not null").rows()
         self._main = main[0][0] if main else None
+
+    @staticmethod
+    def _hooks(trace: Trace) -> dict[int, list[tuple[int, int]]]:
+        """Pauses of 100 us or more of autograd's calls that contain other events: python that autograd runs."""
+        children: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for parent, start, end in trace.sql("select parent_id, start_ns, end_ns from nesting order by start_ns").rows():
+            children[parent].append((start, end))
+        calls = "name like 'autograd::engine::evaluate_function:%' or name like '%AccumulateGrad'"
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, track, start, end in trace.sql(
+            f"select event_id, track_id, start_ns, end_ns from cpu_event where {calls} order by start_ns"
+        ).rows():
+            if number in children:
+                pauses = without(merged(children[number]), (start, end))
+                found[track] += [(first, last) for first, last in pauses if last - first >= 100_000]
+        return {track: merged(spans) for track, spans in found.items() if spans}
 
     def calls(self, track: int, start: int, end: int) -> list[tuple[int, int]]:
         return [span for span in self._layers.get(track, {}).get("call", []) if start < span[1] and span[0] < end]
