@@ -148,7 +148,10 @@ def test_labels_are_phases_buckets_and_signs() -> None:
         "weak": set(PHASES),
         "aside": {*PHASES, "other"},
         "bucket": {"gradient_accumulation", "communication"},
-        "sign": {"layer", "output", "activation", None, "update", "list", "read", "rescale", "fetch", "draw", "create"},
+        "sign": {
+            *("layer", "output", "activation", None, "update", "list", "read", "rescale", "fetch", "draw", "create"),
+            "copy",
+        },
         "gradient": {
             *("step", "norm", "square", "gather", "coefficient", "sum", "product", "scale", "bound", "read"),
             *("unscale", "rescale", "update"),

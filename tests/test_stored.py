@@ -363,7 +363,7 @@ def test_names_that_are_there_twice_are_refused(run: Path) -> None:
     pq.write_table(pa.concat_tables([rows, rows]), file)
     with Trace(run) as trace:
         with pytest.raises(RunFormatError, match="two rows of name_info have the same category and name"):
-            ha.kernel_breakdown(trace)
+            trace.table("name_info")
         assert ha.steps(trace).height == 2
 
 
