@@ -104,7 +104,7 @@ def same_when_read_again(trace: Trace, folder: Path) -> None:
             if table.name in {"rank_info", "track", "name_info"}:
                 continue
             before, after = trace.table(table.name), again.table(table.name)
-            if table.kind == "read" and "event_id" in before.columns:
+            if "event_id" in before.columns and (table.kind == "read" or table.name == "lone_event"):
                 after = after.filter(pl.col("event_id") <= last)
             if table.name == "phase_span":
                 # Of two events with equal times, either may stand for the phase.

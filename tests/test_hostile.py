@@ -909,8 +909,8 @@ def test_damaged_runs(tmp_path: Path) -> None:
     with pytest.raises(RunFormatError):
         Trace(run)
     manifest.write_text(text)
-    data = run / "event" / "rank=0" / "data.parquet"
-    data.write_bytes(b"PAR1 no parquet PAR1")
+    for table in ("event", "gpu_event"):
+        (run / table / "rank=0" / "data.parquet").write_bytes(b"PAR1 no parquet PAR1")
     with Trace(run) as trace:
         for _ in range(2):
             with pytest.raises(RunFormatError, match="is damaged"):
