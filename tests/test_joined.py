@@ -237,7 +237,7 @@ def test_a_shared_file_is_checked(
     whole: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table], error: str, rank: int | None
 ) -> None:
     run = Path(shutil.copytree(whole, tmp_path / "run.hotline"))
-    file = run / shared_file(TABLES["event"], 0)
+    file = run / shared_file(TABLES["cpu_event"], 0)
     rows = pq.ParquetFile(file).read()
     pq.write_table(change(rows), file, row_group_size=64)
     with ha.load(run) as trace, pytest.raises(RunFormatError, match=error):
