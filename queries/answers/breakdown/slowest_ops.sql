@@ -43,28 +43,6 @@ with op as (
         and in_module(module_path, $module)
 ),
 
--- One row per call of an op, and per other event whose innermost op is such a call: the self time.
-own_time as (
-    select
-        name,
-        self_ns,
-        rank,
-        event_id,
-        end_ns - start_ns as dur_ns
-    from op
-    where op_id = event_id
-    union all
-    select
-        op.name,
-        cpu_event.self_ns,
-        null,
-        null,
-        null
-    from cpu_event
-    inner join op on cpu_event.rank = op.rank and cpu_event.op_id = op.event_id
-    where cpu_event.op_id != cpu_event.event_id
-),
-
 -- one row per op name: CPU self time, calls and the longest call
 cpu_self as (
     select
@@ -74,7 +52,27 @@ cpu_self as (
         arg_max(
             {'rank': rank, 'event_id': event_id}, (dur_ns, -rank, -event_id)
         ) filter (where event_id is not null) as longest
-    from own_time
+    from (
+        -- One row per call of an op, and per other event whose innermost op is such a call: the self time.
+        select
+            name,
+            self_ns,
+            rank,
+            event_id,
+            end_ns - start_ns as dur_ns
+        from op
+        where op_id = event_id
+        union all
+        select
+            op.name,
+            cpu_event.self_ns,
+            null,
+            null,
+            null
+        from cpu_event
+        inner join op on cpu_event.rank = op.rank and cpu_event.op_id = op.event_id
+        where cpu_event.op_id != cpu_event.event_id
+    ) as own_time
     group by name
 ),
 
@@ -148,31 +146,6 @@ cpu_total as (
     group by name
 ),
 
--- Starts and ends of these calls on threads with launches, and the launches, in order of time. A launch counts from its
--- start.
-point as (
-    select
-        rank,
-        track_id,
-        unnest([start_ns, end_ns]) as at_ns,
-        false as is_launch,
-        name,
-        unnest([-1, 1]) as sign,
-        0::bigint as dur_ns
-    from shown_call
-    where is_outermost and (rank, track_id) in (select (rank, track_id) from launched_work)
-    union all
-    select
-        rank,
-        track_id,
-        start_ns,
-        true,
-        null,
-        null,
-        dur_ns
-    from launched_work
-),
-
 running_total as (
     select
         name,
@@ -180,7 +153,29 @@ running_total as (
         sum(dur_ns) over (
             partition by rank, track_id order by at_ns, is_launch rows unbounded preceding
         ) as gpu_until_ns
-    from point
+    from (
+        -- Starts and ends of these calls on threads with launches, and the launches. A launch counts from its start.
+        select
+            rank,
+            track_id,
+            unnest([start_ns, end_ns]) as at_ns,
+            false as is_launch,
+            name,
+            unnest([-1, 1]) as sign,
+            0::bigint as dur_ns
+        from shown_call
+        where is_outermost and (rank, track_id) in (select (rank, track_id) from launched_work)
+        union all
+        select
+            rank,
+            track_id,
+            start_ns,
+            true,
+            null,
+            null,
+            dur_ns
+        from launched_work
+    ) as point
 ),
 
 gpu_total as (
