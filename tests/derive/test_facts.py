@@ -63,13 +63,13 @@ def test_work_has_its_call_however_the_file_tells_it(tmp_path: Path) -> None:
         assert rows(opened, totals) == [(25, 3, 2)]
 
 
-def test_an_op_that_launches_and_is_named_by_other_work_is_there_once_for_each(tmp_path: Path) -> None:
-    """A flow may begin in an op without a call, which is then the launching call; External id names the same op."""
+def test_a_flow_that_begins_in_an_op_names_no_call(tmp_path: Path) -> None:
+    """Only a runtime or driver call launches. External id names the op of the other kernel."""
     trace = TraceBuilder().op("aten::mm", 0, 20, **{"External id": 4}).kernel("by_flow", 40, 50)
     trace.flow("ac2g", 3, (10, 1), (40, 7), target_pid=0).kernel("by_op", 60, 65, **{"External id": 4})
     with trace.load(tmp_path) as opened:
-        assert len(rows(opened, "from gpu_event")) == 2
-        assert rows(opened, "select sum(dur_ns) // 1000 from gpu_event") == [(15,)]
+        found = rows(opened, "select name, op, runtime_id, link from gpu_event order by start_ns")
+        assert found == [("by_flow", None, None, None), ("by_op", "aten::mm", None, "external_id")]
 
 
 def test_a_graph_launch_and_a_kernel_without_time_count(tmp_path: Path) -> None:
