@@ -16,11 +16,12 @@ from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice
 from hotline_analysis.catalog import queries
 from hotline_analysis.reports import Report
 from hotline_analysis.reports.content import Action, Field, PhaseTime, Section, Sentence
-from hotline_analysis.reports.screen import _of_phases
+from hotline_analysis.reports.screen import _in_phases, _of_phases
 from hotline_analysis.reports.sections import actions
 from hotline_analysis.reports.sections.sentence import Symptom, _computing
 from tests.command import hotline
 from tests.real_traces import opened
+from tests.trace_builder import TraceBuilder
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.screen.txt"))
 MOST_LINES, WIDTH = 45, 80
@@ -269,3 +270,15 @@ def test_a_busy_share_that_may_be_larger_is_a_bound(most: float, words: str) -> 
     bound = found("gpu", gpu_busy_pct=56.1, gpu_busy_most_pct=most)
     symptom = _computing(bound, found("mm"), found("one-gpu"))
     assert symptom.text == f"The GPU is busy {words} of the time."
+
+
+def test_one_place_in_two_phases_is_not_counted_by_phase(tmp_path: Path) -> None:
+    """“1 place: forward 1, load data 1” would be two numbers for one thing."""
+    loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    made = TraceBuilder(rank=0).step(0, 0, 100).annotation(loading, 0, 50).annotation("## forward ##", 50, 100)
+    made.op("aten::mm", 60, 90)
+    pieces = pl.DataFrame({"event_id": [made.ids("aten::mm")[0], made.ids(loading)[0]]})
+    with made.load(tmp_path) as trace:
+        assert _in_phases(trace, 0, pieces, is_one_place=False) == ": forward 1, load data 1"
+        assert _in_phases(trace, 0, pieces, is_one_place=True) == ""
+        assert _in_phases(trace, 0, pieces[:1], is_one_place=True) == " in forward"

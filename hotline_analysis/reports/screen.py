@@ -361,14 +361,18 @@ def _change(trace: Trace, rank: int, advice: Advice, action: Action, *, has_stac
         where=where,
         hint="" if has_stacks or ":" in where else "with_stack=True tells the line",
         count=1 if is_one_place else advice.count,
-        parts="" if advice.rule == UNNAMED else _in_phases(trace, rank, most),
+        parts=_in_phases(trace, rank, most, is_one_place=is_one_place) if advice.rule not in _BETWEEN_EVENTS else "",
         spans={step: _spans(rows) for step, rows in found.items()},
     )
 
 
+# Rules about time between events. Their rows have the next event, which may be in another phase.
+_BETWEEN_EVENTS = (SLOWEST, UNNAMED)
+
+
 def _is_one_place(advice: Advice, rows: pl.DataFrame) -> bool:
     """Whether the rows are pieces of one function, region or stretch between two phases."""
-    if advice.rule in (SLOWEST, UNNAMED):
+    if advice.rule in _BETWEEN_EVENTS:
         return True
     return advice.rule in OF_A_PLACE and "name" in rows.columns and rows["name"].n_unique() == 1
 
@@ -392,8 +396,11 @@ def _where(advice: Advice) -> str:
     return shorten(parts[0], _PLACE) if parts else ""
 
 
-def _in_phases(trace: Trace, rank: int, rows: pl.DataFrame) -> str:
-    """Phases of the places: ` in backward`, or `: backward 174, optimizer 169`; empty unless a place is an event."""
+def _in_phases(trace: Trace, rank: int, rows: pl.DataFrame, *, is_one_place: bool) -> str:
+    """Phases of the places: ` in backward`, or `: backward 174, optimizer 169`; empty unless a place is an event.
+
+    One place in several phases has none: counts of its pieces would contradict the number of places.
+    """
     if "event_id" not in rows.columns or rows["event_id"].drop_nulls().n_unique() < max(1, rows.height):
         return ""
     labels = trace.of(rank).sql(
@@ -408,6 +415,8 @@ def _in_phases(trace: Trace, rank: int, rows: pl.DataFrame) -> str:
     if phases.height == 1:
         (phase,) = phases["phase"]
         return "" if phase == "other" else f" in {phase.replace('_', ' ')}"
+    if is_one_place:
+        return ""
     return ": " + ", ".join(f"{phase.replace('_', ' ')} {count:,}" for phase, count in phases.head(3).rows())
 
 
