@@ -17,15 +17,15 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, begin_folder, check_name, end, remove
-from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of, threads_for
+from hotline_analysis.database import SETTINGS, install_macros, make_table_of, threads_for
 from hotline_analysis.errors import RunFormatError
 from hotline_analysis.run.connections import Connections
 from hotline_analysis.run.failures import as_hotline_error
+from hotline_analysis.run.frames import fetched, frame_of
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, run_of_rank, table_files
 from hotline_analysis.schema import TABLES
 
 _WORD = re.compile(r"\w+")
-_WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
 
 # Share of the machine's memory for a trace's database before it spills to disk. `diff` opens two databases.
 _MEMORY_LIMIT = "40%"
@@ -243,19 +243,16 @@ class OpenRun:
     # --- queries ---------------------------------------------------------------------------------------------------
 
     def select(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
-        """Run a statement. `text` contains the names of its tables."""
+        """Run a statement. `text` contains the names of its tables.
+
+        A relation plans the statement twice, for the types and for the rows. For few events, this takes longer than
+        fetching the rows through Python.
+        """
         self.provide(text)
+        if self.event_count <= _FEW_EVENTS and (frame := fetched(self.connection, query, parameters)) is not None:
+            return frame
         relation = self.connection.sql(query, params=parameters) if parameters else self.connection.sql(query)
-        kinds = [str(kind) for kind in relation.types]
-        if any(map(_WIDE.search, kinds)):
-            # A frame holds 38 digits. Without the cast, a longer number would silently change.
-            relation = relation.project(
-                ", ".join(
-                    f"#{number}::{_WIDE.sub('decimal(38, 0)', kind)} as {_quote_name(name)}"
-                    for number, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
-                )
-            )
-        return _narrow(relation.pl())
+        return frame_of(relation)
 
     def answer(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps, over all ranks of this run."""
@@ -273,19 +270,7 @@ class OpenRun:
         for step in query.steps:
             make_table_of(self.connection, step, step.name, {name: bound[name] for name in step.takes})
         values = {name: bound[name] for name in query.uses} if query.steps else bound
-        return self._select_shipped(needed(query), catalog.parsed(self.connection, query.sql), values)
-
-    def _select_shipped(self, text: str, query: duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query of this package, whose header guarantees column names and types supported by frames.
-
-        A relation plans twice, for the types and for the rows. Without a relation, the rows are copied once more, which
-        is faster for few events.
-        """
-        if self.event_count > _FEW_EVENTS:
-            return self.select(text, query, parameters)
-        self.provide(text)
-        self.connection.execute(query, dict(parameters) if parameters else None)
-        return pl.DataFrame(rows_of(self.connection))
+        return self.select(needed(query), catalog.parsed(self.connection, query.sql), values)
 
     # --- subsets and life cycle --------------------------------------------------------------------------------------
 
@@ -335,23 +320,9 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def _narrow(frame: pl.DataFrame) -> pl.DataFrame:
-    """Convert 128-bit sums, which frames represent as decimals, to 64-bit integers where the values fit."""
-    for name, kind in frame.schema.items():
-        if isinstance(kind, pl.Decimal) and kind.scale == 0:
-            integers = frame[name].cast(pl.Int64, strict=False)
-            if integers.null_count() == frame[name].null_count():
-                frame = frame.with_columns(integers)
-    return frame
-
-
 def _quote(text: str) -> str:
     """A text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _release(connections: Connections, undo: Callable[[], object]) -> None:
