@@ -24,10 +24,11 @@ from hotline_analysis.cli import app
 from hotline_analysis.errors import ExportExistsError, MachineError, RunFormatError, TraceFormatError
 from hotline_analysis.importer import remote, store_lock
 from hotline_analysis.importer.cluster import import_part
-from hotline_analysis.importer.files import find_runs, find_traces
+from hotline_analysis.importer.files import find_traces
 from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.parts import key_of
 from hotline_analysis.importer.remote_parts import PartsInStore
+from hotline_analysis.importer.runs import find_runs
 from hotline_analysis.importer.tasks import Task, order_of
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from tests.rank_files import rank_file

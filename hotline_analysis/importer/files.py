@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
-from hotline_analysis.atomic import MANIFEST, path_of
+from hotline_analysis.atomic import MANIFEST
 from hotline_analysis.errors import TraceFormatError
 from hotline_analysis.importer.exports import EXPORT_SUFFIX, REPORT_SUFFIXES
 from hotline_analysis.importer.remote import Remote, find_remote, heads, is_remote
+from hotline_analysis.importer.runs import find_runs, is_run, named_path
 from hotline_analysis.importer.sources import ExportedProcess, Source, StoredRank, TraceFile
 from hotline_analysis.importer.stored_rank import ranks_of
 from hotline_analysis.run.stored import RUN_SUFFIX
@@ -28,7 +29,7 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[Sequence[TraceFile],
     if runs := find_runs(source):
         return ranks_of(runs), False
     if isinstance(source, str | os.PathLike):
-        path = _named(source)
+        path = named_path(source)
         if path.is_dir():
             paths = _traces_in(path)
             if not paths:
@@ -51,7 +52,7 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[Sequence[TraceFile],
     names = list(source)
     if not names:
         raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
-    local_files = {name: _existing(_named(name)) for name in names if not is_remote(name)}
+    local_files = {name: _existing(named_path(name)) for name in names if not is_remote(name)}
     urls = [name for name in names if isinstance(name, str) and is_remote(name)]
     remote_files = dict(zip(urls, heads(urls), strict=True)) if urls else {}
     return [
@@ -70,49 +71,6 @@ def state_of(file: TraceFile) -> tuple[str, int, str]:
         return f"{name}#{file.process}", size // file.count, version
     status = file.stat()
     return os.path.abspath(file), status.st_size, str(status.st_mtime_ns)
-
-
-def find_runs(source: Source | Iterable[Source]) -> list[Path]:
-    """Return the run directories of a source: a run, a pattern, or a list of runs; empty for traces.
-
-    A pattern that matches files means the files, because a run lies next to its trace. Raises `TraceFormatError` for a
-    list with both runs and traces.
-    """
-    if is_remote(source):
-        return []
-    if isinstance(source, str | os.PathLike):
-        path = _named(source)
-        if is_run(source):
-            return [path]
-        if path.exists() or not has_magic(str(source)):
-            return []
-        paths = sorted(Path(name) for name in glob(str(path), recursive=True))
-        return [] if any(entry.is_file() for entry in paths) else [entry for entry in paths if is_run(entry)]
-    if not isinstance(source, Collection):
-        return []  # iterators are left to `find_traces`, which also reports errors
-    if any(is_remote(name) for name in source):
-        return []
-    named_paths = [_named(name) for name in source]
-    runs = [path for path in named_paths if is_run(path)]
-    if runs and len(runs) < len(named_paths):
-        other = next(path for path in named_paths if path not in runs)
-        raise TraceFormatError(
-            f"{runs[0]} is a run, but {other} is not", hint="Name runs only, or the trace files of all ranks."
-        )
-    return list(dict.fromkeys(runs))
-
-
-def is_run(source: Source) -> bool:
-    """Return whether this is the name of a run directory."""
-    return os.fspath(source) != "" and (path_of(source) / MANIFEST).is_file()
-
-
-def _named(name: object) -> Path:
-    if not isinstance(name, str | os.PathLike):
-        raise TypeError(f"a trace must be a path, not {type(name).__name__}")
-    if not os.fspath(name):
-        raise TraceFormatError("the name of the trace is empty", hint="Give a file, a folder or a pattern.")
-    return path_of(name)
 
 
 def _existing(path: Path) -> Path:

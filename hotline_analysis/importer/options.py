@@ -42,12 +42,6 @@ class Given:
     op_work: OpWork | None = None
     keep_secrets: bool = False
 
-    @property
-    def has_rules(self) -> bool:
-        """Whether the user gives anything that changes the annotation."""
-        rules = (self.model, self.kernel_classes, self.gpu, self.gpus, self.op_signatures, self.op_work)
-        return any(rule is not None for rule in rules)
-
     def read(self) -> Options:
         """Read the files and check the values. Raises `HotlineError` for a mistake."""
         options = Options(
