@@ -15,6 +15,7 @@ from hotline_analysis.answers.remedies import REMEDIES
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice
 from hotline_analysis.catalog import queries
 from hotline_analysis.reports import Report
+from hotline_analysis.reports.build import screen_text
 from hotline_analysis.reports.content import Action, Field, PhaseTime, Section, Sentence
 from hotline_analysis.reports.screen import _in_phases, _of_phases
 from hotline_analysis.reports.sections import actions
@@ -93,7 +94,28 @@ def test_the_demo_in_a_pipe() -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", REAL)
 def test_screens_of_real_traces(name: str) -> None:
-    check(ha.report(opened(f"{name}.json.gz"), source_lines=False).to_screen(width=WIDTH))
+    trace = opened(f"{name}.json.gz")
+    screen = ha.report(trace, source_lines=False).to_screen(width=WIDTH)
+    check(screen)
+    assert screen_text(trace, source_lines=False, width=WIDTH) == screen
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_the_screen_alone_is_that_of_the_whole_report(rank: int | None, tmp_path: Path) -> None:
+    """Of a job with so many ranks that its report is short, and of one of these ranks; a model without optimizer."""
+    for number in range(9):
+        trace = TraceBuilder(rank=number)
+        for step in range(3):
+            start = 1000 * step
+            trace.step(step, start, start + 1000).module("Net", 0, start, start + 900)
+            for part, name in enumerate(("Linear", "Linear", "ReLU")):
+                at = start + 300 * part
+                trace.module(name, part, at, at + 250).op("aten::mm", at, at + 200).launches("gemm", at + 50, at + 260)
+        trace.write(tmp_path / f"{number}.json")
+    with ha.load(tmp_path) as job:
+        screen = ha.report(job, rank).to_screen(width=WIDTH)
+        assert screen_text(job, rank, width=WIDTH) == screen
+    assert "Slowest module" in screen
 
 
 def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:

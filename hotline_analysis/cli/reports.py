@@ -61,11 +61,13 @@ def demo(
       hotline demo
     """
     with open_traces([str(ha.demo_trace())]) as trace:
-        made = ha.report(trace)
         if as_json or every:
-            _write_report(made, "json" if as_json else "text", None, [trace])
+            _write_report(ha.report(trace), "json" if as_json else "text", None, [trace])
         else:
-            write(_screen(made, "hotline demo --all; for a trace of your own: hotline report TRACE"), None)
+            from hotline_analysis.reports.build import screen_text
+
+            more = "hotline demo --all; for a trace of your own: hotline report TRACE"
+            write(screen_text(trace, **_layout(more)), None)
 
 
 @app.command("report")
@@ -104,14 +106,20 @@ def report(
     """
     form = settle(output, overwrite, format, _FORMS, "text")
     with open_traces(traces, model, gpu, gpus, rank_from_order=rank_from_order) as trace:
+        is_screen = form == "text" and not every
+        if is_screen and (step, phase, module) == (None, None, None):
+            from hotline_analysis.reports.build import screen_text
+
+            name = _named(traces)
+            more = f"hotline report {name} --all or -o page.html; hotline whatif {name}"
+            write(screen_text(trace, rank, source_lines=source_lines, **_layout(more, output)), output)
+            return
         result = ha.report(trace, rank, step=step, phase=phase, module=module, source_lines=source_lines)
         if form == "html":
             timeline = ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines)
             _write_report(result, form, output, [trace], timeline)
-        elif form == "text" and not every:
-            name = _named(traces)
-            more = f"hotline report {name} --all or -o page.html; hotline whatif {name}"
-            write(_screen(result, more, output), output)
+        elif is_screen:
+            write(result.to_screen(**_layout("", output)), output)
         else:
             _write_report(result, form, output, [trace])
 
@@ -187,15 +195,18 @@ def _named(traces: Sequence[str]) -> str:
     return text if len(text) <= _LONGEST_NAME and "-" not in traces else "TRACE"
 
 
-def _screen(result: Report, more: str, output: Path | None = None) -> str:
-    """The first screen of a report, as wide as the terminal; of default width in a file."""
+def _layout(more: str, output: Path | None = None) -> dict[str, Any]:
+    """The arguments of `Report.to_screen`: as wide as the terminal; of default width in a file."""
     from hotline_analysis.cli import console
 
     if output is not None:
-        return result.to_screen(more=more)
-    return result.to_screen(
-        width=console.width(), color=console.colored(), more=more, ascii_only=not console.has_blocks()
-    )
+        return {"more": more}
+    return {
+        "width": console.width(),
+        "color": console.colored(),
+        "more": more,
+        "ascii_only": not console.has_blocks(),
+    }
 
 
 def _write_report(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from typing import Any
+
+import polars as pl
 
 from hotline_analysis.answers import bottleneck
 from hotline_analysis.answers import generated as answers
@@ -45,6 +48,9 @@ from hotline_analysis.vocabulary import PHASES, Phase
 # Sections of the report on a large job. The other sections are in the report on a single rank.
 _OF_A_JOB = ("ranks", "links", "stragglers", "devices", "device", "phases", "modules")
 _ADVICE_OF_A_JOB = 3
+# Sections of which the first screen in a terminal shows a part.
+_ON_SCREEN = ("places", "step_kinds", "ops")
+_ON_SCREEN_WITHOUT_OPTIMIZER = (*_ON_SCREEN, "module_types", "modules")
 
 
 def report(
@@ -73,6 +79,21 @@ def report(
         if phase not in (None, *PHASES):
             raise QueryParameterError(f"phase must be {one_of(PHASES)}, not {phase!r}")
         return part_report(trace, chosen, step, phase, module, Lines() if source_lines else None)
+    return _report(trace, rank, Lines() if source_lines else None)
+
+
+def screen_text(trace: Trace, rank: int | None = None, *, source_lines: bool = True, **layout: Any) -> str:
+    """The text of `report(trace, rank).to_screen(**layout)`, in less time: other sections are left out.
+
+    Raises `QueryParameterError` if the trace does not have the rank.
+    """
+    check_scope(trace, {"rank": rank})
+    return _report(trace, rank, Lines() if source_lines else None, only_screen=True).to_screen(**layout)
+
+
+def _report(trace: Trace, rank: int | None, lines: Lines | None, *, only_screen: bool = False) -> Report:
+    """The report on the whole run. With `only_screen`, the parts that `to_screen` does not show are empty."""
+    chosen = trace.ranks[0] if rank is None else rank
     info = trace.of(chosen).sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = has_gpu_work(trace, rank=chosen)
     with Together(trace) as together:
@@ -86,7 +107,7 @@ def report(
         balance = gpu_balance(trace, rank=chosen)
         shares_work = balance.answer not in ("no-gpu", "one-gpu")
         steps = answers.steps(trace, rank=chosen)
-        cover = answers.coverage(trace, rank=chosen)
+        cover = None if only_screen else answers.coverage(trace, rank=chosen)
         use = trace.query("device_use", rank=chosen)
         asks_flop = has_gpu and is_run and not missing_for_flop(trace, rank=chosen)
         has_memory = bool(info["profile_memory"])
@@ -97,7 +118,7 @@ def report(
             "links": partial(link_section, trace),
             "stragglers": partial(straggler_section, trace),
             "pipeline": partial(pipeline_section, trace, chosen),
-            "places": partial(places_section, trace, chosen, Lines() if source_lines else None) if is_run else None,
+            "places": partial(places_section, trace, chosen, lines) if is_run else None,
             "devices": partial(gpus_section, balance) if shares_work else None,
             "device": partial(device_section, trace, chosen) if has_gpu else None,
             "peak_loss": partial(peak_section, trace, chosen) if asks_flop else None,
@@ -112,13 +133,15 @@ def report(
             "full_queue": partial(resources.full_queue, trace, chosen) if has_gpu else None,
             "memory_peak": partial(resources.memory_peak, trace, chosen) if has_memory else None,
             "recompute": partial(resources.recomputation, trace, chosen) if has_memory else None,
-            "coverage": partial(coverage_section, cover) if has_gpu else None,
+            "coverage": partial(coverage_section, cover) if has_gpu and cover is not None else None,
         }
         is_of_job = rank is None and len(trace.ranks) > tables.ROWS
+        wanted: Collection[str] = _OF_A_JOB if is_of_job else questions.keys()
+        if only_screen:
+            on_screen = _ON_SCREEN_WITHOUT_OPTIMIZER if optimizer.answer == "no-optimizer" else _ON_SCREEN
+            wanted = [name for name in wanted if name in on_screen]
         asked = [
-            together.ask(question)
-            for name, question in questions.items()
-            if question is not None and (name in _OF_A_JOB or not is_of_job)
+            together.ask(question) for name, question in questions.items() if question is not None and name in wanted
         ]
         advice = find_advice(trace, chosen) if is_run else []
         sections = [each.result() for each in asked]
@@ -141,7 +164,9 @@ def report(
     return Report(
         title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
         facts=about,
-        headline=headline(
+        headline=""
+        if only_screen
+        else headline(
             bound,
             named_place(trace, chosen, bound, optimizer.evidence),
             info,
@@ -153,10 +178,8 @@ def report(
         advice=advice,
         findings=[bound, *([balance] if shares_work else []), optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
-        coverage=("" if cover.is_empty() and not unknown_tracks(trace, chosen).is_empty() else coverage_line(cover))
-        + doubts_line(answers.doubtful_modules(trace, rank=chosen), has_gpu)
-        + compiled_line(trace.query("compiled_regions", rank=chosen), has_gpu),
-        recapture=recapture(trace, info, steps, cover),
+        coverage="" if cover is None else _coverage(trace, chosen, cover, has_gpu),
+        recapture=[] if cover is None else recapture(trace, info, steps, cover),
         warnings=[safe(text) for text in trace.manifest["warnings"]],
         subject=subject(trace, chosen, steps, about),
         rank=chosen,
@@ -185,3 +208,10 @@ def report(
             caveats=len(caveats),
         ),
     )
+
+
+def _coverage(trace: Trace, rank: int, cover: pl.DataFrame, has_gpu: bool) -> str:
+    is_unknown = cover.is_empty() and not unknown_tracks(trace, rank).is_empty()
+    doubts = doubts_line(answers.doubtful_modules(trace, rank=rank), has_gpu)
+    compiled = compiled_line(trace.query("compiled_regions", rank=rank), has_gpu)
+    return ("" if is_unknown else coverage_line(cover)) + doubts + compiled
