@@ -369,7 +369,7 @@ def derived_tables() -> list[Table]:
 
 
 # Increase by 1 whenever a table or column is added, removed or changes its meaning.
-FORMAT_VERSION = 15
+FORMAT_VERSION = 16
 
 # Runs of this format or later have the current tables of the file, so all other tables can be derived again. Set to
 # `FORMAT_VERSION` whenever a column of `READ_TABLES` is added, removed or changes its meaning.

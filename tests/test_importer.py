@@ -367,7 +367,7 @@ def test_manifest(run_directory: Path) -> None:
         spans = [(1000 * event["ts"], 1000 * (event["ts"] + event["dur"])) for event in events if "dur" in event]
         times[rank] = {"start_ns": min(spans)[0], "end_ns": max(end for _, end in spans)}
     assert manifest == {
-        "format_version": 15,
+        "format_version": 16,
         "parts": [
             {"rank": 0, "file": "0.json", "event_count": 6, **clean, **times[0]},
             {"rank": 3, "file": "3.json", "event_count": 15, **clean, **times[3]},

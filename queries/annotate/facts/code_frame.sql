@@ -1,7 +1,7 @@
 -- Every call of a python function of the user or of a library, from the trace's stacks.
 --
--- :reads cpu_event, python_function
--- :column rank RANK
+-- :reads event, nesting, python_function
+-- :only_with python_function
 -- :column event_id BIGINT   the python frame
 -- :column track_id BIGINT   the thread
 -- :column depth BIGINT      number of events around the frame
@@ -11,19 +11,16 @@
 -- :column function VARCHAR  name of the function
 -- :column is_user BOOLEAN   the function is the user's, as in `python_function`
 select
-    cpu_event.rank,
-    cpu_event.event_id,
-    cpu_event.track_id,
-    cpu_event.depth,
-    cpu_event.start_ns,
-    cpu_event.end_ns,
+    event.event_id,
+    event.track_id,
+    nesting.depth::bigint as depth,
+    nesting.start_ns,
+    nesting.end_ns,
     python_function.file || ':' || python_function.line as source,
     python_function.function,
     python_function.is_user
 from python_function
-inner join cpu_event
-    on
-        python_function.rank = cpu_event.rank
-        and python_function.name = cpu_event.name
-        and cpu_event.category = 'python_function'
+inner join event on python_function.name = event.name and event.category = 'python_function'
+inner join nesting on event.event_id = nesting.event_id
 where python_function.origin in ('user', 'library') and python_function.line is not null
+order by event.event_id

@@ -5,7 +5,7 @@
 -- code, such as a server of a library, the code of libraries counts as the user's.
 --
 -- :reads name_info
--- :column rank RANK
+-- :only_with name_info where category = 'python_function'
 -- :column name VARCHAR      name of the function's events: `train.py(12): main`
 -- :column file VARCHAR      file, below the folder of the import if the trace omits the folder
 -- :column line BIGINT       first line of the function
@@ -14,7 +14,6 @@
 -- :column is_user BOOLEAN   the function is the user's, or a library's on a rank without user code
 with function_name as (
     select
-        rank,
         name,
         regexp_extract(name, '^(.+\.py|<[^>]+>)\((\d+)\): (.*)$', ['file', 'line', 'function']) as part
     from name_info
@@ -23,7 +22,6 @@ with function_name as (
 
 located_function as (
     select
-        rank,
         name,
         part.file,
         try_cast(part.line as bigint) as line,
@@ -34,5 +32,6 @@ located_function as (
 
 select
     *,
-    origin = 'user' or (origin = 'library' and not bool_or(origin = 'user') over (partition by rank)) as is_user
+    origin = 'user' or (origin = 'library' and not bool_or(origin = 'user') over ()) as is_user
 from located_function
+order by name
