@@ -16,7 +16,7 @@ demo: $(BASE)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=25
 
-# Whether all parts work, in minutes: a sample of the tests (tests/kinds.py).
+# Whether all parts work, in minutes: one test of each module (tests/kinds.py).
 test: $(STAMP) $(TORCH)
 	$(PYTEST) -m "sample and not long"
 

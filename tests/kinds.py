@@ -7,8 +7,7 @@ equal distances, and of a test marked `sampled` only the first, unless the test 
 smallest of these traces, with GPU work if any has. All cases of a query run, since a broken query shows nowhere else.
 `make test-all` runs everything.
 
-`make test` runs a sample of these, in minutes: each test of a table, rule, view or answer, with one case, and one test
-of each other module.
+`make test` runs a sample of these, in minutes: of each module the first test that is not marked `slow`, with one case.
 """
 
 from __future__ import annotations
@@ -48,8 +47,6 @@ _WORDS: Mapping[str, Sequence[bytes]] = {
 }
 # Kinds that are so common that each of them has the other as well as not.
 _BOTH = (("modules", "backward"), ("GPU work", "backward"), ("frames", "steps"))
-# Folders whose tests make a table of a small trace, or ask one question about it.
-_SMALL = frozenset({"answer", "derive", "rule", "view"})
 Kinds = frozenset[tuple[str, bool]]
 _NAME = re.compile(r"[\w./-]{1,100}")
 
@@ -139,24 +136,12 @@ def left_out(items: Sequence[pytest.Item], folder: Path | None) -> list[pytest.I
 
 
 def sample(items: Sequence[pytest.Item], left_out: Collection[pytest.Item]) -> list[pytest.Item]:
-    """The cases that `make test` runs: one of each small test, and the first test of each other module.
-
-    A test of real traces has all its cases that are not left out: the traces are of different kinds.
-    """
-    found: dict[str, str] = {}  # by module or small test: the chosen test
-    seen: set[str] = set()
-    chosen = []
+    """The cases that `make test` runs: the first of each module that is neither left out nor slow."""
+    chosen: dict[str, pytest.Item] = {}
     for item in items:
-        if item in left_out or item.get_closest_marker("long"):
-            continue
-        test = item.nodeid.partition("[")[0]
-        is_small = bool(_SMALL & set(item.path.parts))
-        if found.setdefault(test if is_small else test.partition("::")[0], test) != test:
-            continue
-        if test not in seen or item.get_closest_marker("traces"):
-            chosen.append(item)
-        seen.add(test)
-    return chosen
+        if item not in left_out and not any(map(item.get_closest_marker, ("long", "slow"))):
+            chosen.setdefault(item.nodeid.partition("::")[0], item)
+    return list(chosen.values())
 
 
 def _drawn_again(cases: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -79,6 +79,7 @@ def times(loop: Loop, scenario: Scenario) -> list[int]:
     return [loop.per_step(loop.ended(edited(loop, scenario, level))) for level in (LOW, MID, HIGH)]
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, database=None)
 @given(step=works)
 def test_more_bandwidth_and_a_faster_gpu_never_make_a_step_longer(

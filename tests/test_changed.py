@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from hotline_analysis import catalog
 from tests import changed
 
@@ -18,6 +20,7 @@ def file_of(query: str) -> str:
     return f"queries/{catalog.get(query).file}"
 
 
+@pytest.mark.slow
 def test_an_answer_is_seen_by_its_tests_and_those_of_all_answers() -> None:
     first, *found = changed.to_run([file_of("annotation_kernels")])
     assert first == "--of-queries=annotation_kernels"

@@ -80,6 +80,7 @@ def wait_for(happens: Callable[[], object]) -> None:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_run_is_that_of_one_machine(client: Client, tmp_path: Path) -> None:
     traces = job(tmp_path / "job", "a", "b")
     said: list[tuple[str, float]] = []

@@ -270,6 +270,7 @@ class Oracle:
         return times[END]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "places"), [(6, 1000), (2, 1000), (5, 4)])
 def test_random_traces(tmp_path: Path, seed: int, places: int) -> None:
     built = random_trace(seed)

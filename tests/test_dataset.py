@@ -78,6 +78,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_folder_has_every_table_and_says_what_it_is(tmp_path: Path) -> None:
     with training().imported(tmp_path) as trace:
         folder = ha.export_tables(trace, tmp_path / "out", name="nightly", commit="4f2a91c")

@@ -22,6 +22,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_work_is_in_proportion_to_the_file(tmp_path: Path, shape: str) -> None:
     file = write(shape, SHAPES[shape], tmp_path / "trace.json")

@@ -61,6 +61,7 @@ def text(demo: Trace) -> str:
     return ha.report(demo).to_html(charts.timeline(demo))
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_needs_no_network(text: str) -> None:
     outline = Outline(text)
     assert outline.open == []

@@ -69,6 +69,7 @@ def test_there_are_few_files(several: Path, apart: Path) -> None:
     assert {place.name for place in several.iterdir()} == {table.name for table in STORED} | {"manifest.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most_files", "firsts"), [(8, [0, 2, 5]), (2, [0, 3])])
 def test_a_file_has_a_number_of_ranks_or_a_part_of_many(
     most_files: int, firsts: list[int], apart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,6 +85,7 @@ def test_a_file_has_a_number_of_ranks_or_a_part_of_many(
         assert many.sql(counted).equals(own.sql(counted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["several", "mixed"])
 def test_tables_are_the_same(run: str, apart: Path, request: pytest.FixtureRequest) -> None:
     with ha.load(request.getfixturevalue(run)) as many, ha.load(apart) as own:

@@ -33,6 +33,7 @@ def html_of(cell: list[dict[str, Any]]) -> str:
     return str(output["data"]["text/html"])
 
 
+@pytest.mark.slow
 def test_everything_is_shown_without_ipywidgets() -> None:
     nothing, *cells = outputs(WITHOUT_IPYWIDGETS, *CELLS)
     assert nothing == []

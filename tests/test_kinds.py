@@ -113,20 +113,15 @@ def test_of_cases_that_differ_only_in_their_seed_one_is_run() -> None:
     assert left == [id(cases[2])]
 
 
-def test_a_sample_has_each_small_test_and_one_test_of_each_other_module() -> None:
-    """Of a test of real traces, all cases that are not left out; of others, one."""
+def test_a_sample_has_one_case_of_each_module_that_is_not_slow() -> None:
+    def item(name: str, *marks: str) -> Any:
+        return SimpleNamespace(nodeid=f"tests/{name}", get_closest_marker=lambda mark: mark in marks or None)
 
-    def item(module: str, name: str, *marks: str) -> Any:
-        path = Path("tests") / module
-        return SimpleNamespace(
-            nodeid=f"{path}::{name}", path=path, get_closest_marker=lambda mark: mark in marks or None
-        )
-
-    small = [item("rule/test_a.py", name) for name in ("test_b[1]", "test_b[2]", "test_c")]
-    module = [item("test_d.py", "test_e", "long"), item("test_d.py", "test_f"), item("test_d.py", "test_g")]
-    traces = [item("test_h.py", f"test_i[{number}]", "traces") for number in range(3)]
-    chosen = kinds.sample([*small, *module, *traces], [traces[1]])
-    assert chosen == [small[0], small[2], module[1], traces[0], traces[2]]
+    first = [item("test_a.py::test_b[1]"), item("test_a.py::test_b[2]"), item("test_a.py::test_c")]
+    slow = [item("test_d.py::test_e", "long"), item("test_d.py::test_f", "slow"), item("test_d.py::test_g")]
+    traces = [item(f"test_h.py::test_i[{number}]", "traces") for number in range(3)]
+    whole = [item("test_j.py::test_k", "slow")]
+    assert kinds.sample([*first, *slow, *traces, *whole], [traces[0]]) == [first[0], slow[2], traces[1]]
 
 
 def test_all_cases_of_queries_are_run() -> None:

@@ -23,6 +23,7 @@ FURTHER = ["autograd_function", "distillation", "gan_samples", "graph_messages",
 STEPS = 3
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hotline_analysis.HotlineWarning")  # models that cannot be placed
 @pytest.mark.parametrize("names", [QUICK, pytest.param(FURTHER, marks=pytest.mark.long)], ids=["quick", "further"])
 def test_phases_have_the_shares_of_the_stopwatch(names: list[str], tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def marimo(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path | None], ModuleTyp
     return install
 
 
+@pytest.mark.slow
 def test_it_runs_on_the_demo(marimo: Callable[[Path | None], ModuleType]) -> None:
     shown = run(marimo(None))
     drawn = [each.to_dict()["title"]["text"] for each in shown if isinstance(each, alt.TopLevelMixin)]

@@ -19,6 +19,7 @@ from tests.trace_builder import TraceBuilder
 CASES = ["years at one time", "most starts", "all arguments", "huge arguments"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "count"), [*((case, 1) for case in CASES), ("two clocks", 2)])
 @pytest.mark.sampled
 def test_everything_ends_without_an_error(change: str, count: int, tmp_path: Path) -> None:

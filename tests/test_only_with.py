@@ -43,6 +43,7 @@ def without(connection: duckdb.DuckDBPyConnection, source: str) -> None:
     connection.execute(f"create temp table {name} as from whole_{name} where not coalesce({where or 'true'}, false)")
 
 
+@pytest.mark.slow
 def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[tuple[str, tuple[str, ...]], list[tuple[int, int]]] = defaultdict(list)
 

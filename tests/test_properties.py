@@ -83,6 +83,7 @@ def _grow(draw: st.DrawFn, trace: TraceBuilder, correlations: list[int], low: in
 
 
 # The same examples every time, so that a change is tested and not the luck of the draw; more of them find more.
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(traces())
 def test_everything_adds_up(builder: TraceBuilder) -> None:
@@ -98,6 +99,7 @@ def test_everything_adds_up(builder: TraceBuilder) -> None:
         no_time_is_negative(trace)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(traces(), st.data())
 def test_what_does_not_nest_adds_up_as_well(builder: TraceBuilder, data: st.DataObject) -> None:

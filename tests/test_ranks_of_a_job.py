@@ -47,6 +47,7 @@ def copies(run: Path, target: Path, count: int) -> Path:
 # --- missing and doubled ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_missing_ranks_are_named_whenever_the_run_is_opened(tmp_path: Path) -> None:
     with pytest.warns(HotlineWarning, match=r"^2 of 4 ranks are missing: 1, 3$"):
         found = ha.import_traces(job(tmp_path, 0, 2), tmp_path / "run.hotline")

@@ -66,6 +66,7 @@ def search(sequences: list[list[int]], min_length: int, max_length: int, min_cou
     return dict(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("min_length", "max_length", "min_count"), [(2, 64, 2), (3, 64, 2), (2, 5, 3)])
 def test_random_sequences(min_length: int, max_length: int, min_count: int) -> None:
     pick = random.Random(min_length + max_length)

@@ -50,6 +50,7 @@ def trace(folder: Path) -> Iterator[Trace]:
         yield opened
 
 
+@pytest.mark.slow
 def test_threads_that_ask_a_trace_get_what_one_gets(folder: Path) -> None:
     """Of all ranks and of single ones, more than stay open, each thread in another order."""
     names = ["phases", "slowest_ops", "idle_breakdown", "device_use"]

@@ -70,9 +70,11 @@ def check(folder: Path, package: Path, installed: Path) -> None:
     assert (folder / "run.json.gz").exists()
 
 
+@pytest.mark.slow
 def test_the_readme_runs_in_a_clone(installed: Path, clone: Path) -> None:
     check(clone, clone, installed)
 
 
+@pytest.mark.slow
 def test_the_readme_runs_elsewhere(installed: Path, tmp_path: Path) -> None:
     check(tmp_path, installed, installed)

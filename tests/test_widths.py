@@ -52,6 +52,7 @@ def longest(text: str) -> str:
     return max(text.splitlines(), key=len)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_in_a_pipe(run: Path, command: str) -> None:
     given = {"RUN": str(run), "DEMO": str(ha.demo_trace())}

@@ -14,6 +14,7 @@ from hotline_analysis.annotation.model_file import parse_model
 from tests.accuracy.hide import compare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_computed_again(reentrant: bool, tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch")

@@ -273,6 +273,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", PROGRAMS)
 @pytest.mark.sampled
 def test_a_closure_has_its_own_phases_and_modules(run: Run, tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.sampled
 def test_forward_and_backward_are_those_of_torch(name: str, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def table(path: Path) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "shapes"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.sampled
 def test_with_the_table_of_the_capture(program: str) -> None:

@@ -15,6 +15,7 @@ MODELS = sorted(path.name.removesuffix("_frames.json.gz") for path in PAIRS.glob
 REAL = ("training/resnet18_ddp_checkpoint_mi300", "inference/bert_small_h100", "inference/qwen_h100")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.sampled
 def test_our_models_with_the_table_of_the_capture(model: str) -> None:
@@ -29,6 +30,7 @@ def test_our_models_with_the_table_of_the_capture(model: str) -> None:
             assert shares[name].cpu_pct >= least, name
 
 
+@pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.sampled
@@ -42,6 +44,7 @@ def test_real_traces_with_frames(name: str) -> None:
         assert share.gpu_pct >= least, name_of_pass
 
 
+@pytest.mark.slow
 def test_the_comparison_sees_a_wrong_module() -> None:
     """With the modules of two layers exchanged, the shares fall: the check above can fail."""
     with opened(PAIRS / "cnn_frames.json.gz") as frames, opened(PAIRS / "cnn_plain.json.gz") as plain:

@@ -19,6 +19,7 @@ LEAST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize("folder", labelled_folders(TRACES), ids=lambda folder: folder.name)
 def test_scores(folder: Path) -> None:

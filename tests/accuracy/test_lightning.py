@@ -27,6 +27,7 @@ def program() -> Any:
 
 
 # Of the second case, steps cross their marks, and the share of the optimizer is 72 to 85 % right: not solved.
+@pytest.mark.slow
 @pytest.mark.parametrize("by_lightning", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_lightning(by_lightning: bool, program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own profiler ends a step in the closure, so that the optimizer starts in one and ends in the next."""

@@ -268,6 +268,7 @@ def right_pct(trace: dict[str, Any], folder: Path, *, marks: bool, model: bool) 
     return 100.0 * sum(right) / len(right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [words, words_without_loader, noise, metrics, scaled, averaged, adversary])
 @pytest.mark.sampled
 def test_ops_around_the_layers(run: Run, tmp_path: Path) -> None:

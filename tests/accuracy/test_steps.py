@@ -35,6 +35,7 @@ def agreement(path: Path) -> tuple[float, set[str]]:
     return float(right), {row[0] for row in hidden.sql("select evidence from step").fetchall()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.sampled
 def test_our_captures(name: str) -> None:
@@ -43,6 +44,7 @@ def test_our_captures(name: str) -> None:
     assert right > 99.9
 
 
+@pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_real_training(name: str) -> None:

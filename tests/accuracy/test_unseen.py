@@ -433,6 +433,7 @@ def shares_of(
     return {name: (right, wrong) for name, right, wrong in rows}, float(sure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.sampled
 def test_a_bare_list_is_enough(name: str, tmp_path: Path) -> None:
@@ -470,6 +471,7 @@ class Tables(nn.Module):  # type: ignore[misc]
 INCOMPLETE = {"tables": (Tables, lambda: (sentences(),)), "transformer": MODELS["transformer"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INCOMPLETE)
 @pytest.mark.sampled
 def test_what_is_sure_in_a_list_that_lacks_modules_is_right(name: str, tmp_path: Path) -> None:
@@ -522,6 +524,7 @@ def surely_wrong(trace: Trace, truth: duckdb.DuckDBPyConnection, lacking: Collec
     ).fetchall()
 
 
+@pytest.mark.slow
 def test_loops_are_told_apart(tmp_path: Path) -> None:
     torch.manual_seed(0)
     capture(Loops(), lambda: (torch.randn(5, 4, 8),), tmp_path / "trace.json")
@@ -542,6 +545,7 @@ def test_what_has_no_gradient_has_no_node(tmp_path: Path) -> None:
     assert [wrong for _, wrong in right.values()] == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_what_may_be_either_of_two_modules_is_doubtful(tmp_path: Path) -> None:
     torch.manual_seed(0)
     capture(Heads(), lambda: (images(),), tmp_path / "trace.json")

@@ -104,6 +104,7 @@ def once(rank: int, wanted: dict[tuple[int, int], dict[str, int]]) -> tuple[int,
     return waits, calls - waits
 
 
+@pytest.mark.slow
 def test_the_slow_rank_is_named_with_its_module(trace: Trace) -> None:
     wanted = expected()
     found = ha.stragglers(trace)

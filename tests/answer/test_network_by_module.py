@@ -26,6 +26,7 @@ def by_key(frame: pl.DataFrame, *columns: str) -> dict[tuple[int, str], tuple[ob
     return {row[:2]: row[2:] for row in rows}
 
 
+@pytest.mark.slow
 def test_the_steps_show_buckets_or_predict_them(tmp_path: Path) -> None:
     """Gradients 1 and 2 are sent from 405 to 500 us, while the GPU computes; gradient 3 after backward, for 40 us."""
     sends, alone = tmp_path / "sends", tmp_path / "alone"
@@ -64,6 +65,7 @@ def test_the_steps_show_buckets_or_predict_them(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_gradients_wait_for_their_bucket_and_for_the_one_before(tmp_path: Path) -> None:
     """Two ranks at 1 GB/s: 1 MiB takes 20 + 1,048.576 us from 400 us on, and the rest 20 + 8.096 after it.
 
@@ -86,6 +88,7 @@ def test_gradients_wait_for_their_bucket_and_for_the_one_before(tmp_path: Path) 
     assert many["transfer_ns"].max() == 20 * US + 2 * 1048576
 
 
+@pytest.mark.slow
 def test_a_fast_network_leaves_the_last_bucket(tmp_path: Path) -> None:
     found = ha.network_by_module(training().load(tmp_path), ranks=2, gb_per_s=1000)
     # 8.096 ns are 8
@@ -95,6 +98,7 @@ def test_a_fast_network_leaves_the_last_bucket(tmp_path: Path) -> None:
     assert set(one["bucket"]) == {0}
 
 
+@pytest.mark.slow
 def test_what_is_reduced_is_measured(tmp_path: Path) -> None:
     """The second bucket is reduced beside nothing, and the first one beside the gradient of the other layer."""
     found = ha.network_by_module(training(sends=True).load(tmp_path))

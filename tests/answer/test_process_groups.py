@@ -52,6 +52,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return job(tmp_path_factory.mktemp("eight"))
 
 
+@pytest.mark.slow
 def test_groups_alike_are_compared(trace: Trace) -> None:
     found = {tuple(json.loads(row["group_ranks"])): row for row in ha.process_groups(trace).iter_rows(named=True)}
     assert set(found) == {(0, 1), (2, 3), (4, 5), (6, 7), (0, 4), (1, 5), (2, 6), (3, 7)}

@@ -49,6 +49,7 @@ def recorded(
     return trace.load(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"])
 @pytest.mark.parametrize(("calls", "own_us", "every"), [(20, 400, 5), (60, 900, 20), (12, 90, 1)])
 @pytest.mark.sampled
@@ -73,6 +74,7 @@ def test_steps_are_as_long_as_without_the_profiler(
     assert all(each.gain_pct <= 100 for each in find_advice(trace))
 
 
+@pytest.mark.slow
 def test_predictions_leave_the_profilers_work_out(tmp_path: Path) -> None:
     """Steps of 504 us, in which it has four times 400 us more. An op or call takes 2.5 us less without recording."""
     trace = recorded(tmp_path)

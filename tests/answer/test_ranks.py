@@ -25,6 +25,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return ha.load(folder)
 
 
+@pytest.mark.slow
 def test_each_rank_has_a_row(trace: Trace) -> None:
     found = ha.ranks(trace)
     assert found["rank"].to_list() == [0, 1, 2, 3, 4]

@@ -51,6 +51,7 @@ def waits(trace: Trace) -> dict[int, tuple[int, int, int]]:
     return {row[0]: tuple(value // 1000 for value in row[1:]) for row in ha.stragglers(trace).select(columns).rows()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "began", [(500, 0, 4000), (0, 8000), (0, 1000, 2000, 8000), (7000, 0), (0, 300, 600, 900, 5000)]
 )
@@ -70,6 +71,7 @@ def test_who_began_later_is_not_late(tmp_path: Path, began: tuple[int, ...]) -> 
     assert "is last to reach" not in text
 
 
+@pytest.mark.slow
 def test_what_the_last_rank_does_in_its_recording_is_its_delay(tmp_path: Path) -> None:
     """Rank 1 begins 4 ms later and computes for 5 ms instead of 3: of 6 ms of waiting, 4 are for the start."""
     slow = dict.fromkeys(range(4), 5000)
@@ -80,12 +82,14 @@ def test_what_the_last_rank_does_in_its_recording_is_its_delay(tmp_path: Path) -
     assert (late.rank, late.step_wait_ns) == (1, 2_000_000)
 
 
+@pytest.mark.slow
 def test_a_rank_that_begins_later_may_wait_for_one_that_began_before(tmp_path: Path) -> None:
     """Rank 0 computes for 9 ms in its first step; rank 1 begins 2 ms later and comes 4 ms earlier."""
     trace = together(tmp_path, rank_of(0, 0, {0: 9000}, last=9000, world=2), rank_of(1, 2000, {}, last=9000, world=2))
     assert waits(trace) == {0: (0, 0, 0), 1: (4000, 0, 2000)}
 
 
+@pytest.mark.slow
 def test_lateness_in_one_step_without_a_cause_is_no_finding(tmp_path: Path) -> None:
     """All begin together, and rank 1 is 5 ms late to the first all-reduce only: nothing before it can be compared."""
     slow = rank_of(1, 0, {0: 8000}, last=8000, world=2)
@@ -94,6 +98,7 @@ def test_lateness_in_one_step_without_a_cause_is_no_finding(tmp_path: Path) -> N
     assert find_late_rank(trace) is None
 
 
+@pytest.mark.slow
 def test_lateness_in_one_step_with_a_cause_is_one(tmp_path: Path) -> None:
     """Rank 1 computes for 8 ms in its third step: that is in the file."""
     slow = rank_of(1, 0, {2: 8000}, last=3000, world=2)
@@ -102,6 +107,7 @@ def test_lateness_in_one_step_with_a_cause_is_one(tmp_path: Path) -> None:
     assert (late.rank, "computing" in late.cause) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CASE.exists(), reason="HOTLINE_TRACES is not set")
 def test_the_case_of_four_ranks() -> None:
     """They begin at 0, 1, 2 and 8 ms, the first all-reduce ends at 11.55 ms, and the others are even."""

@@ -57,6 +57,7 @@ def training(
     return trace.load(folder)
 
 
+@pytest.mark.slow
 def test_the_loop_and_its_kinds(tmp_path: Path) -> None:
     trace = training(tmp_path / "run")
     loop = step_loop(trace)
@@ -70,6 +71,7 @@ def test_the_loop_and_its_kinds(tmp_path: Path) -> None:
     assert kinds["loop_pct"].to_list() == pytest.approx([8.0, 92.0])
 
 
+@pytest.mark.slow
 def test_the_headline_and_the_three_answers(tmp_path: Path) -> None:
     trace = training(tmp_path / "run")
     shares = dict(ha.step_limits(trace).select("limit", "path_pct").rows())
@@ -90,6 +92,7 @@ def test_the_headline_and_the_three_answers(tmp_path: Path) -> None:
     assert report.findings[2].statement.startswith("aten::baddbmm: 672 ms of GPU time in 672 calls, 56.8 %")
 
 
+@pytest.mark.slow
 def test_the_first_advice_is_about_the_rollout(tmp_path: Path) -> None:
     """If kernels of the rollout follow each other, a token takes 1 instead of 4 ms: 84 x 3 of 400 ms (63.0 %)."""
     first = ha.report(training(tmp_path / "run")).advice[0]

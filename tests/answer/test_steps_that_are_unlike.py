@@ -27,6 +27,7 @@ def share(trace: Trace, limit: str) -> float:
     return float(ha.step_limits(trace).filter(limit=limit)["path_pct"].sum())
 
 
+@pytest.mark.slow
 def test_a_loader_that_is_late_in_every_fourth_step() -> None:
     """12 steps in 2,082 ms, of which 3 wait 300 ms for data: 173.5 ms a step, 43.4 % loading, the GPU busy for 56.5."""
     with ha.load(case("40_loader_every_4th.json")) as trace:

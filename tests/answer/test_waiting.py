@@ -15,6 +15,7 @@ from tests.answer.gloo_job import LOADER, STEPS, job, together
 P5 = Path(os.environ.get("HOTLINE_TRACES", "no traces")).parent / "cases" / "programs"
 
 
+@pytest.mark.slow
 def test_one_file_waits_for_other_ranks(tmp_path: Path) -> None:
     """From 198 us, where the op of the collective ends, the loop waits until 800; the collective begins at 200."""
     trace = job(0, 200).load(tmp_path)

@@ -106,6 +106,7 @@ def place(browser: Browser, expression: str) -> tuple[float, float]:
     return x, y
 
 
+@pytest.mark.slow
 def test_the_numbers_of_the_first_screen_are_those_of_the_run(trace: Trace, page: Path) -> None:
     report = ha.report(trace)
     screen = report.screen
@@ -141,6 +142,7 @@ def text_of(html: str, name: str) -> str:
     return " ".join(unescape(re.sub("<[^>]+>", "", inside)).split())
 
 
+@pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize("file", ["demo", *REAL])
 @pytest.mark.sampled

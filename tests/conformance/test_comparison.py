@@ -38,6 +38,7 @@ A, B = ("training/dlrm_a100_rank3", 3, 1009), ("training/dlrm_v100_cudagraph", 1
 RANKS = ("multi_rank", 0, 551), ("multi_rank", 1, 551)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "devices", "a", "b"),
     [

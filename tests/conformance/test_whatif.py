@@ -52,6 +52,7 @@ ONE_STREAM = (
 PAIRS = ("1", "2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "most_pct"), SEVERAL_STEPS.items(), ids=SEVERAL_STEPS)
 def test_the_loop_takes_as_long_as_the_mean_step(name: str, most_pct: float) -> None:
     trace = opened(f"{name}.json.gz")

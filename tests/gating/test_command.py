@@ -64,6 +64,7 @@ def hotline(folder: Path, *arguments: str) -> tuple[int, str]:
 # --- what is measured ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_on_the_cpu_is_measured_as_the_answers_say(measured: ha.Measured) -> None:
     with opened(TRACE) as trace:
         steps, modules = ha.steps(trace), ha.modules(trace)
@@ -80,6 +81,7 @@ def test_a_run_on_the_cpu_is_measured_as_the_answers_say(measured: ha.Measured) 
         assert max(measured.values["memory_peak"]) == allocated["most"][0]
 
 
+@pytest.mark.slow
 def test_a_run_on_the_gpu_is_measured_as_the_answers_say(tmp_path: Path) -> None:
     """Two ranks of two steps; the second one works twice as long, and a step has the mean of both."""
     for rank, length in ((0, 20), (1, 40)):

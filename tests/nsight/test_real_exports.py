@@ -56,6 +56,7 @@ def of_all_work(columns: str) -> list[tuple[int, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_as_many_events_as_the_manifest_says() -> None:
     annotations = plain("select count(*) from NVTX_EVENTS where text like 'FSDP::%'")[0][0]
     found = dict(opened().sql("select category, count(*) from event where ph = 'X' group by all").rows())

@@ -80,6 +80,7 @@ def loaded(path: Path) -> ha.Trace:
         return ha.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in PROGRAMS]

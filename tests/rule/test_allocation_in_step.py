@@ -21,6 +21,7 @@ def allocating(folder: Path, call: str, *, first: int = 0) -> Trace:
     return trace.load(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["cudaMalloc", "cudaFree", "hipMalloc", "cudaHostAlloc", "cuMemMap"])
 @pytest.mark.sampled
 def test_memory_is_there_already(tmp_path: Path, call: str) -> None:

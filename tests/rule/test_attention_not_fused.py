@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.rule.loop import GpuStep, found
 
 RULE = "attention_not_fused"
@@ -14,14 +16,17 @@ def attention(softmax: str = "aten::_softmax", second: str = "aten::bmm") -> Gpu
     )
 
 
+@pytest.mark.slow
 def test_all_between_the_two_products_goes(tmp_path: Path) -> None:
     assert found(attention().kernel("other", 100).load(tmp_path), RULE) == (3, 60, 60)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_softmax_counts(tmp_path: Path) -> None:
     assert found(attention("aten::_softmax_backward_data").load(tmp_path), RULE) == (3, 60, 60)
 
 
+@pytest.mark.slow
 def test_a_softmax_that_no_product_follows_is_no_attention(tmp_path: Path) -> None:
     """As at the end of a model that classifies."""
     assert found(attention(second="aten::nll_loss_forward").load(tmp_path), RULE) is None

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from hotline_analysis.answers.rules import find_advice
 from tests.rule.loop import found
 from tests.trace_builder import TraceBuilder
@@ -27,6 +29,7 @@ def evaluated(trace: TraceBuilder, at: int = 0, **args: int) -> TraceBuilder:
     return trace.op("aten::linear", at + 800, at + 950, **args)
 
 
+@pytest.mark.slow
 def test_forward_passes_after_the_optimizer(tmp_path: Path) -> None:
     trace = training()
     trace.frame("train.py(9): evaluate", 640, 960)
@@ -36,6 +39,7 @@ def test_forward_passes_after_the_optimizer(tmp_path: Path) -> None:
     assert "in evaluate (train.py:9)" in said.what
 
 
+@pytest.mark.slow
 def test_a_region_names_them(tmp_path: Path) -> None:
     """The modules in it show that it runs the model; else the region would be the user's own code."""
     trace = training()

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.rule.loop import GpuStep, found
 
 RULE = "index_backward_sort"
@@ -17,11 +19,13 @@ def gradient(*kernels: tuple[str, int], node: str = "IndexBackward0") -> GpuStep
     return step
 
 
+@pytest.mark.slow
 def test_all_but_the_sum_goes(tmp_path: Path) -> None:
     step = gradient((SORT, 30), (SORT, 40), ("arange", 5), ("indexing_backward_kernel", 25))
     assert found(step.load(tmp_path), RULE) == (4, 100, 75)
 
 
+@pytest.mark.slow
 def test_adding_with_atomic_operations_needs_no_sorting(tmp_path: Path) -> None:
     assert found(gradient(("index_add", 100)).load(tmp_path), RULE) is None
 

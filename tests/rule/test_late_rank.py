@@ -1,6 +1,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hotline_analysis import Trace
 from tests.answer.ranks_of_a_job import ranks
 from tests.rule.loop import found
@@ -24,12 +26,14 @@ def together(folder: Path, first: int, second: int) -> Trace:
     return ranks(folder, job(0, start=first), job(1, start=second))
 
 
+@pytest.mark.slow
 def test_all_ranks_come_at_the_same_time(tmp_path: Path) -> None:
     """Rank 0 comes at 100 and waits for rank 1 until 300; the all-reduce takes 300 us of rank 0's GPU."""
     trace = together(tmp_path, 100, 300)
     assert found(trace, RULE) == (1, 300, 200)
 
 
+@pytest.mark.slow
 def test_ranks_that_come_together_do_not_wait(tmp_path: Path) -> None:
     assert found(together(tmp_path, 300, 300), RULE) is None
 

@@ -25,6 +25,7 @@ def one_step(*ops: tuple[str, int]) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.slow
 def test_one_op_more_is_one_node_more(tmp_path: Path) -> None:
     """The step and phase are equal, and five ops of five and six: 14 of 15 nodes; 2000 of 2100 us in ops."""
     ops = [(letter, 200) for letter in "abcde"]
@@ -36,6 +37,7 @@ def test_one_op_more_is_one_node_more(tmp_path: Path) -> None:
     assert list(agreement(frames[0], frames[0], counting=True)) == [100, 100, 100]
 
 
+@pytest.mark.slow
 def test_a_group_with_another_name_is_another(tmp_path: Path) -> None:
     """Groups of two and three times `a` are one, unless counted; with `b` in them, they are another, and all in it."""
     big = ("big", 900)
@@ -49,6 +51,7 @@ def test_a_group_with_another_name_is_another(tmp_path: Path) -> None:
     assert list(agreement(frames[0], frames[2]))[:2] == [0, 50]
 
 
+@pytest.mark.slow
 def test_two_runs_of_a_program_have_the_same_tree() -> None:
     """Three steps of a small graph network, captured twice on a busy CPU: times differ by tens of per cent.
 
