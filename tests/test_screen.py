@@ -118,6 +118,16 @@ def test_the_screen_alone_is_that_of_the_whole_report(rank: int | None, tmp_path
     assert "Slowest module" in screen
 
 
+def test_ops_alone_are_computing(tmp_path: Path) -> None:
+    """Ops without a module, step or stack around them, as `profile()` around a few lines records: 90 of 100 us."""
+    trace = TraceBuilder().op("aten::conv2d", 0, 60).op("aten::relu", 60, 80).op("aten::mm", 90, 100)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The CPU computes for 90 % of the time, most of it in conv2d." in screen
+    assert "conv2d 1 60.0 µs 67 %" in " ".join(screen.split())
+    assert "without a name" not in screen
+    assert "Phases" not in screen
+
+
 def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:
     with ha.load(Path(__file__).parent / "data/cnn_checkpoint.json.gz") as trace:
         report = ha.report(trace)

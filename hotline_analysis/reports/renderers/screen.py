@@ -280,7 +280,7 @@ def _bar(action: Action) -> str:
 
 def _phases(report: Content, width: int, most: int) -> Iterator[_Line]:
     rows = [each for each in report.phase_times if each.share_pct >= 1]
-    if not rows or not most:
+    if not most or all(each.phase == "other" for each in rows):
         return
     waits = any(100 * each.waiting_ns >= each.time_ns for each in rows)
     head = [_phases_title(report), "CPU", "share", *(["waits for the GPU"] if waits else [])]
@@ -311,7 +311,8 @@ def _places(report: Content, width: int, most: int) -> Iterator[_Line]:
     section = _section(report, "places")
     found = [] if section is None else section.rows.iter_rows(named=True)
     rows = [row for row in found if row["named_by"] in _KINDS_OF_PLACES and row["path_pct"] >= 1][:most]
-    if not rows:
+    # Ops outside all places are better told apart by op.
+    if all(row["named_by"] == "without a name" and row.get("limit") == "cpu_tensor" for row in rows):
         yield from _ops(report, width, most)
         return
     shared = shared_path([row["place"] for row in rows if row["named_by"] == "module"])

@@ -342,7 +342,7 @@ def _of_cpu(
     phases: Sequence[PhaseTime],
 ) -> Symptom:
     """The symptom of a trace without GPU work: a place in the user's code, the optimizer, a wait, or computing."""
-    found = [_of_place(trace, rank)]
+    found = [_of_place(trace, rank, phases)]
     optimizer_pct = optimizer.numbers.get("optimizer_pct") or 0.0
     without = optimizer.numbers.get("without_ns")
     cause = "The optimizer"
@@ -397,8 +397,11 @@ def _evaluating(trace: Trace, rank: int) -> Symptom | None:
     return Symptom(text, cause, share.item(), "evaluation", cause, part="evaluation")
 
 
-def _of_place(trace: Trace, rank: int) -> Symptom | None:
-    """The symptom of the user's slowest place, or of unnamed code if the latter takes longer; `None` for loading."""
+def _of_place(trace: Trace, rank: int, phases: Sequence[PhaseTime]) -> Symptom | None:
+    """The symptom of the user's slowest place, or of unnamed code if the latter takes longer; `None` for loading.
+
+    Ops outside all modules are unnamed code beside the phases of a loop. In a trace without phases, all ops are.
+    """
     rows = slowest_places(trace, rank=rank).filter(pl.col("kind").is_in([*_OF_USER, "rest"]))
     if rows.is_empty() or not rows["path_ns"][0]:
         return None
@@ -407,7 +410,8 @@ def _of_place(trace: Trace, rank: int) -> Symptom | None:
         return None  # loading is a symptom of its own, which names this place
     share, words = row["path_pct"], place_words(row, short=True)
     if row["kind"] == "rest":
-        if row["limit"] not in _IN_A_PLACE and row["phase"] != "other":
+        is_beside_phases = row["phase"] == "other" and any(each.phase != "other" for each in phases)
+        if row["limit"] not in _IN_A_PLACE and not is_beside_phases:
             return None
         cause = f"code that has no name in the trace, {words}"
         text = f"For {whole_percent(share)} of the time, the CPU runs {cause}."
