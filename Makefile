@@ -7,7 +7,7 @@ BASE := $(VENV)/.stamp-base
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test test-kinds test-all test-changed check lint types sql fresh bench campaign mutants accuracy docs site clean
+.PHONY: demo test test-kinds test-all test-changed check lint types types-js sql fresh bench campaign mutants accuracy docs site clean
 
 demo: $(BASE)
 	$(BIN)/hotline demo
@@ -32,7 +32,7 @@ SINCE ?= HEAD
 test-changed: $(STAMP) $(TORCH)
 	$(BIN)/python -m tests.changed $(SINCE) | xargs --no-run-if-empty $(PYTEST) -m "not long"
 
-check: lint types sql fresh site
+check: lint types types-js sql fresh site
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -41,6 +41,23 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# The types in the comments of the pages' scripts, by tsc. Only tsc comes from npm, so the other checks go on without it,
+# on a machine without npm and where npm reaches no registry.
+TYPESCRIPT := 7.0.2
+NODE_HOME := $(VENV)/typescript-$(TYPESCRIPT)
+TSC := $(NODE_HOME)/node_modules/.bin/tsc
+GET_TSC := npm install --no-audit --no-fund --fetch-retries=1 --fetch-timeout=30000 --prefix $(NODE_HOME)
+SCRIPTS := hotline_analysis/charts/assets/jsconfig.json
+types-js:
+	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
+		echo "types-js: left out, because node or npm is missing"; \
+	elif ! $(TSC) --version >/dev/null 2>&1 && \
+		! { $(GET_TSC) typescript@$(TYPESCRIPT) >/dev/null && $(TSC) --version >/dev/null; }; then \
+		echo "types-js: left out, because npm cannot get typescript"; \
+	else \
+		echo $(TSC) --project $(SCRIPTS); $(TSC) --project $(SCRIPTS); \
+	fi
 
 sql: $(STAMP)
 	$(BIN)/sqlfluff lint --processes 0 --disable-progress-bar queries hotline_analysis/kineto/sql hotline_analysis/nsight/sql

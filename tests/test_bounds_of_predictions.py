@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,8 +34,11 @@ works = st.lists(
 )  # fmt: skip
 
 
-def made(folder: Path, step: list[Work], gradients: bool = False) -> ha.Trace:
-    """Four equal steps that launch all works in turns, of which the CPU waits for some."""
+def made(folder: Path, step: list[Work], gradients: bool = False, pause: int = 0) -> ha.Trace:
+    """Four equal steps that launch all works in turns, of which the CPU waits for some.
+
+    The third step has a `pause` of the CPU at its end.
+    """
     trace = TraceBuilder(rank=0, deviceProperties=[A100])
     at = free = 0
     for number in range(4):
@@ -65,7 +69,7 @@ def made(folder: Path, step: list[Work], gradients: bool = False) -> ha.Trace:
         start = max(at + 4, free)
         free = start + 2
         trace.launches(POINTWISE, start, free, at=at + 2, until=at + 3, **shaped(10))
-        at += 6
+        at += 6 + pause * (number == 2)
         trace.step(number, begin, at)
     return trace.annotation("the end", at, max(at, free) + 1).load(folder)
 
@@ -132,6 +136,24 @@ def test_no_scenario_beats_a_free_gpu_and_a_free_cpu_together(
     for name in ("amp", "pinned", "bandwidth", "cuda_graph", "no_sync", "overlap"):
         scenario = KNOWN[name].made(loop, {})
         assert isinstance(scenario, str) or times(loop, scenario)[MID] >= least - 1, name
+
+
+def test_a_long_step_among_few_makes_no_range_begin_at_nothing(tmp_path: Path) -> None:
+    """Steps of 150 us, of which one has a pause of 2 ms: no step of another run is much shorter than the others."""
+    step: list[Work] = [
+        ("pointwise", 40, 30, 500, False),
+        ("product", 60, 40, 500, True),
+        ("collective", 20, 9, 9, True),
+    ]
+    trace = made(tmp_path, step, pause=2000)
+    loop = loop_of(trace)
+    assert loop.shortest is not None
+    assert loop.noise(LOW) == (0, 0)
+    assert 0.85 * loop.shortest.baseline_ns < loop.plain_ns(LOW) < loop.shortest.baseline_ns
+    predicted = ha.whatif(trace).filter(pl.col("low_ns").is_not_null())
+    assert predicted.height > 3
+    assert (predicted["low_ns"] > 0.3 * loop.shortest.baseline_ns).all()
+    assert (predicted["low_ns"] <= predicted["predicted_ns"]).all()
 
 
 @pytest.mark.long

@@ -148,6 +148,13 @@ def test_an_optimizer_of_many_kernels(tmp_path: Path) -> None:
         ha.whatif(steps(tmp_path, kernel(GEMM, 50), kernel(fused, 9, "optimizer")), "fused_optimizer")
 
 
+def test_an_optimizer_of_one_kernel_keeps_its_launch(tmp_path: Path) -> None:
+    """One of four kernels in four steps is launched as before: a quarter of the ops, at the high end as well."""
+    trace = steps(tmp_path, kernel(GEMM, 50), kernel("vectorized_elementwise_kernel", 9, "optimizer"))
+    found = ha.whatif(trace, "fused_optimizer")
+    assert found.low_ns <= found.predicted_ns <= found.baseline_ns
+
+
 def test_a_fused_optimizer_moves_the_bytes_of_its_gradients(tmp_path: Path) -> None:
     """A gradient of 4 MB, an optimizer of 20 kernels that take 1 ms, and memory that goes at 3.86 % of its speed."""
     size = 1_000_000

@@ -202,7 +202,15 @@ def test_colour_is_for_terminals() -> None:
 
 ADVICE = Advice("read_backs", "calls", "Net, a.py:1, event 7", "Do it.", 1, 10, 40, 40.0, 7, scenario="no_sync")
 WORTH = pl.DataFrame(
-    {"scenario": ["no_sync"], "baseline_ns": [200], "predicted_ns": [160], "low_ns": [150], "high_ns": [230]}
+    {
+        "scenario": ["no_sync"],
+        "baseline_ns": [200],
+        "predicted_ns": [160],
+        "low_ns": [150],
+        "high_ns": [230],
+        "gain_low_ns": [20],
+        "gain_high_ns": [44],
+    }
 )
 
 
@@ -241,6 +249,21 @@ def test_no_action_is_predicted_to_gain_nothing_and_none_occurs_twice(monkeypatc
     titles = [action.title for action in chosen(ADVICE, other, *fused)]
     # Both kinds of kernels are fused by the same line of code.
     assert titles == [REMEDIES[rule].title for rule in ("read_backs", "tiny_kernels", "user_stretch")]
+
+
+@pytest.mark.parametrize(
+    ("gain", "first"),
+    [
+        (30, "tiny_kernels"),  # more than the 10 to 22 of 100 ns that the prediction promises
+        (22, "read_backs"),  # as much as its best, and the replay without the cause gains less
+    ],
+)
+def test_a_bound_comes_before_a_prediction_that_gains_less_at_best(gain: int, first: str) -> None:
+    titles = [
+        action.title for action in chosen(ADVICE, replace(ADVICE, rule="tiny_kernels", scenario="", gain_ns=gain))
+    ]
+    assert titles[0] == REMEDIES[first].title
+    assert len(titles) == 2
 
 
 def test_every_rule_has_a_title_of_a_few_words() -> None:

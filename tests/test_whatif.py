@@ -59,6 +59,37 @@ def test_half_the_kernel_is_half_the_step_until_the_cpu_is_the_limit(tmp_path: P
     assert tenth.evidence["name"].unique().to_list() == ["kernel"]
 
 
+def unlike(*lengths_us: int) -> TraceBuilder:
+    """Steps on the CPU: an op of 40 us in each, and then the op `rest`."""
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number, length in enumerate(lengths_us):
+        trace.step(number, at, at + length).op("aten::linear", at, at + 40).op("rest", at + 40, at + length)
+        at += length
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("lengths", "edit", "predicted", "low"),
+    [
+        # Of 1,100 us in six steps, each step saves 40 us. Another run may have no long step: 60 us, 10 % less.
+        ((100, 100, 100, 100, 100, 600), ha.Scale("name = 'aten::linear'", 0), 860 / 6, 0.9 * 60),
+        ((100, 600, 100, 100, 100, 100), ha.Scale("name = 'aten::linear'", 0), 860 / 6, 0.9 * 60),
+        # Only the long step saves time, so that all steps take 100 us.
+        ((100, 100, 100, 100, 100, 600), ha.Scale("dur_ns = 560000", 60 / 560), 100, 0.9 * 100),
+        # Long and short steps take turns, and each turn of 700 us saves 80.
+        ((100, 600) * 4, ha.Scale("name = 'aten::linear'", 0), 310, 0.9 * 310),
+    ],
+)
+def test_with_a_long_step_among_few_the_low_end_is_the_shortest_step(
+    lengths: tuple[int, ...], edit: ha.Scale, predicted: float, low: float, tmp_path: Path
+) -> None:
+    found = changed(unlike(*lengths).load(tmp_path), edit)
+    assert found.predicted_ns == pytest.approx(predicted * US, abs=1)
+    assert found.low_ns == pytest.approx(low * US, abs=1)
+    assert found.high_ns >= 1.1 * found.predicted_ns - 1
+
+
 def test_of_many_events_one_step_stands_for_all_that_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal steps give the same numbers; of steps that launch other kernels, or last longer, none stands for all."""
     edit = ha.Scale("category = 'kernel'", 0.5)

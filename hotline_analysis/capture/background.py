@@ -56,9 +56,10 @@ def annotate_and_report(
 def _short(made: Report, run: Path, page: Path | None) -> str:
     """The answer in a few lines."""
     lines = [f"{made.title}: {' · '.join(made.head)}", made.lead]
-    for number, action in enumerate(made.actions, start=1):
-        place = f", {action.where}" if action.where else ""
-        lines.append(f"{number}. {action.title}: {action.change}{place}")
+    changes = made.screen.changes if made.screen is not None else ()
+    for number, each in enumerate(changes, start=1):
+        place = f", {each.where}" if each.where else ""
+        lines.append(f"{number}. {each.action.title}: {each.action.change}{place}")
     lines += [f"warning: {warning}" for warning in made.warnings[:2]]
     lines.append(f"page: {page}, annotated run: {run} (hotline report {run})")
     return "\n".join(" ".join(line.split()) if not line.startswith("  ") else line for line in lines) + "\n"

@@ -13,6 +13,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.answers.rules import Advice, find_advice
+from hotline_analysis.capture.background import annotate_and_report
 from hotline_analysis.database import install_macros
 from tests.trace_builder import TraceBuilder
 
@@ -368,6 +369,17 @@ def sampled(folder: Path, *, function: str = "mask", count: int = 80) -> Trace:
         trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 800, at + 900, seq=3 * number + 1)
         trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 910, at + 1000)
     return trace.load(folder)
+
+
+def test_the_log_of_a_capture_names_the_place_as_the_page_does(tmp_path: Path) -> None:
+    sampled(tmp_path).close()
+    page = tmp_path / "page.html"
+    log = annotate_and_report(
+        tmp_path / "trace.json", tmp_path / "run.hotline", page=page, report_format="text", keep_trace=True
+    )
+    where = "most likely mask (/home/me/train.py:7)"
+    assert f"1. Speed up the slowest place: 1.00 ms → 300 µs at best, {where}\n" in log
+    assert f"<b>{where}</b>" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("count", "time_us"), [(79, 700), (80, 800)])

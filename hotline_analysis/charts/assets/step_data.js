@@ -5,31 +5,25 @@
 
 /** Numbers and names as people read them. */
 const hotlineWords = {
-  /** As `duration` in text/formats.py. @param {number} ns @param {[number, string][]} units */
+  /** As `duration` in text/formats.py. @param {number} ns @param {Unit[]} units */
   duration(ns, units) {
-    const rounded = (digits, size) => Math.floor((ns * 10 ** digits) / size + 0.5);
+    const rounded = (/** @type {number} */ digits, /** @type {number} */ size) => Math.floor((ns * 10 ** digits) / size + 0.5);
     const [size, unit] = units.findLast(([each]) => rounded(3, each) >= 1000) ?? units[0];
     const digits = size === 1 ? 0 : [2, 1].find((each) => rounded(each, size) < 1000) ?? 0;
     const value = rounded(digits, size) / 10 ** digits;
     return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + "\u00a0" + unit;
   },
+  /** @param {number} part @param {number} whole */
   percent: (part, whole) => (whole > 0 ? ((100 * part) / whole).toFixed(1) + "\u00a0%" : "–"),
 };
 
-/**
- * @typedef {{node: number, lane: string, row: number, start: number, end: number, time: number, label: string,
- *   path: string, phase: string, place: string, gpu: boolean, leaf: boolean, kind: string}} Slice
- * @typedef {{device: number|null, state: string, wait: string|null, time: number, share: number[]}} Bar
- * @typedef {{step: number|null, name: string, kind: number|null, span: number, bins: number, width: number, bars: Bar[],
- *   late: {rank: number, bars: Bar[]}|null, causes: string[], idle: number[][], spans: number[][][], cause: number[][]}} View
- */
-
-/** The tree of `Timeline.to_dict` as slices. @returns {{slices: Slice[], streams: {track: number, name: string}[]}} */
+/** A tree as slices. @param {StepTree} data @returns {Slices} */
 function hotlineSlices(data) {
   const nodes = data.nodes, sides = data.sides, count = nodes.parent.length;
   const depth = new Int32Array(count).fill(-1);
+  /** @type {(n: number) => number} */
   const depthOf = (n) => (depth[n] >= 0 ? depth[n] : (depth[n] = nodes.parent[n] < 0 ? 0 : depthOf(nodes.parent[n]) + 1));
-  /** The path of a module without that of the module around it: `up.0`. */
+  /** The path of a module without that of the module around it: `up.0`. @param {number} n */
   function ownPart(n) {
     const path = data.names[nodes.path[n]];
     for (let at = nodes.parent[n]; at >= 0; at = nodes.parent[at]) {
@@ -39,7 +33,7 @@ function hotlineSlices(data) {
     }
     return path;
   }
-  const label = (n) => {
+  const label = (/** @type {number} */ n) => {
     // Some programs put marks around their names: `## forward ##`.
     const name = data.names[nodes.name[n]].replace(/^#+ *(.*?) *#+$/, "$1"), kind = data.kinds[nodes.kind[n]];
     if (kind === "phase") return name.replace(/_/g, " ");
@@ -49,13 +43,15 @@ function hotlineSlices(data) {
     if (others === 0) return `${name} × ${nodes.members[n]}`;
     return `${name} ${Math.round(nodes.pct[n])} % and ${others} other${others === 1 ? "" : "s"}`;
   };
-  const isGpu = (s) => data.tracks[sides.track[s]].device === "gpu";
+  const isGpu = (/** @type {number} */ s) => data.tracks[sides.track[s]].device === "gpu";
   // The thread of the training loop has most of the step; others show what runs backward.
   let main = -1, most = -1;
   for (let s = 0; s < sides.node.length; s++) {
     if (nodes.parent[sides.node[s]] < 0 && !isGpu(s) && sides.dur[s] > most) [main, most] = [sides.track[s], sides.dur[s]];
   }
-  const time = new Map(), onGpu = new Uint8Array(count), inner = new Uint8Array(count);
+  /** @type {Map<number, number>} */
+  const time = new Map();
+  const onGpu = new Uint8Array(count), inner = new Uint8Array(count);
   for (let s = 0; s < sides.node.length; s++) {
     if (!isGpu(s)) continue;
     onGpu[sides.node[s]] = 1;
@@ -66,6 +62,7 @@ function hotlineSlices(data) {
   // The busiest streams, with two per cent of the GPU's work or more.
   const streams = [...time].filter(([, each]) => each >= 0.02 * whole).sort((a, b) => b[1] - a[1]).slice(0, 3)
     .map(([track]) => ({ track, name: data.tracks[track].name }));
+  /** @type {Slice[]} */
   const slices = [];
   for (let s = 0; s < sides.node.length; s++) {
     const n = sides.node[s], gpu = isGpu(s), row = depthOf(n) - 1;
@@ -90,8 +87,11 @@ function hotlineSlices(data) {
 
 /** Runs of one phase or wait of a main thread: what holds for most of each stretch. @param {View} view @param {Bar[]} bars */
 function hotlineRuns(view, bars = view.bars) {
-  const own = bars.filter((bar) => bar.device === null), runs = [];
+  const own = bars.filter((bar) => bar.device === null);
+  /** @type {BarRun[]} */
+  const runs = [];
   for (let bin = 0; bin < view.bins; bin++) {
+    /** @type {Bar | null} */
     let best = null;
     for (const bar of own) if ((bar.share[bin] ?? 0) > (best?.share[bin] ?? 0)) best = bar;
     if (best === null) continue;
@@ -105,8 +105,13 @@ function hotlineRuns(view, bars = view.bars) {
   return runs;
 }
 
-/** What happens between two times, in words of the page: time by state of each device. @param {View} view */
+/**
+ * What happens between two times, in words of the page: time by state of each device.
+ *
+ * @param {View} view @param {number} from @param {number} until
+ */
 function hotlineSum(view, from, until) {
+  /** @type {Map<string, number>} */
   const sums = new Map();
   for (const bar of view.bars) {
     let time = 0;

@@ -1,35 +1,45 @@
 // Draws the step view on its canvas: the strip of steps, the bars of the step, and the part that is zoomed in.
 "use strict";
 
+/** @type {Record<string, string>} */
 const HOTLINE_HUES = {
   load_data: "#e69f00", forward: "#0072b2", loss: "#cc79a7", zero_grad: "#56b4e9", backward: "#d55e00",
   clipping: "#f0e442", optimizer: "#009e73", other: "#999999",
 };
 const HOTLINE_WORK = ["computation", "communication", "memory"];
+/** @param {HTMLCanvasElement} canvas */
+const hotlineContext = (canvas) => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 const HOTLINE_FONT = '"Segoe UI", "Helvetica Neue", Arial, system-ui, sans-serif';
 
-/** The colours of the page, light or dark, and the patterns that tell idle time from work. */
+/**
+ * The colours of the page, light or dark, and the patterns that tell idle time from work.
+ *
+ * @param {CanvasRenderingContext2D} context @returns {Paints}
+ */
 function hotlinePaints(context) {
   const style = getComputedStyle(document.documentElement);
-  const css = (name) => style.getPropertyValue(name).trim();
-  const rgb = (color) => {
+  const css = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+  const rgb = (/** @type {string} */ color) => {
     const parts = color.length === 4 ? [...color.slice(1)].map((each) => each + each) : color.slice(1).match(/../g);
-    return parts.map((each) => parseInt(each, 16));
+    return (parts ?? []).map((each) => parseInt(each, 16));
   };
+  /** @type {Paints["mix"]} */
   const mix = (a, b, weight) => {
     const [x, y] = [rgb(a), rgb(b)];
     return "#" + x.map((each, at) => Math.round(each * weight + y[at] * (1 - weight)).toString(16).padStart(2, "0")).join("");
   };
+  /** @param {number} size @param {(on: CanvasRenderingContext2D) => void} draw */
   function pattern(size, draw) {
     const scale = devicePixelRatio || 1, tile = document.createElement("canvas");
     tile.width = tile.height = Math.round(size * scale);
-    const on = tile.getContext("2d");
+    const on = hotlineContext(tile);
     on.scale(scale, scale);
-    draw(on, size);
-    const made = context.createPattern(tile, "repeat");
+    draw(on);
+    const made = /** @type {CanvasPattern} */ (context.createPattern(tile, "repeat"));
     made.setTransform(new DOMMatrix().scale(1 / scale));
     return made;
   }
+  /** @type {(color: string, gap: number, width: number, paper: string) => CanvasPattern} */
   const hatched = (color, gap, width, paper) => pattern(gap, (on) => {
     on.fillStyle = paper;
     on.fillRect(0, 0, gap, gap);
@@ -43,42 +53,54 @@ function hotlinePaints(context) {
       on.stroke();
     }
   });
-  const striped = (color, paper) => pattern(5, (on) => {
+  const striped = (/** @type {string} */ color, /** @type {string} */ paper) => pattern(5, (on) => {
     on.fillStyle = paper;
     on.fillRect(0, 0, 5, 5);
     on.fillStyle = color;
     on.fillRect(0, 0, 1.4, 5);
   });
-  const paints = {
+  const colors = {
     ink: css("--ink"), soft: css("--soft"), line: css("--line"), paper: css("--paper"), panel: css("--panel"),
     hot: css("--hot"), hotPaper: css("--hot-paper"), computation: css("--computes"), memory: css("--copies"),
-    communication: css("--communicates"), tint: css("--tint"), weight: parseFloat(css("--mix")) / 100, mix,
+    communication: css("--communicates"), tint: css("--tint"), weight: parseFloat(css("--mix")) / 100,
   };
-  paints.hotHatch = hatched(paints.hot, 6, 2.4, paints.hotPaper);
-  paints.waitHatch = hatched(mix(css("--wait"), paints.paper, 0.75), 6, 1.5, paints.panel);
-  paints.thinHatch = hatched(mix(css("--wait"), paints.paper, 0.55), 9, 1.3, paints.panel);
-  paints.stripes = striped(mix("#1b1f24", paints.communication, 0.6), paints.communication);
-  paints.hotStripes = striped("#ffffff", paints.hot);
-  return paints;
+  return {
+    ...colors, mix,
+    hotHatch: hatched(colors.hot, 6, 2.4, colors.hotPaper),
+    waitHatch: hatched(mix(css("--wait"), colors.paper, 0.75), 6, 1.5, colors.panel),
+    thinHatch: hatched(mix(css("--wait"), colors.paper, 0.55), 9, 1.3, colors.panel),
+    stripes: striped(mix("#1b1f24", colors.communication, 0.6), colors.communication),
+    hotStripes: striped("#ffffff", colors.hot),
+  };
 }
 
-/** The pattern of a state of a device. */
+/** The pattern of a state of a device. @param {Paints} paints @param {string} state @param {string} hot */
 function hotlineFill(paints, state, hot) {
   if (state === hot) {
     return state === "communication" ? paints.hotStripes : HOTLINE_WORK.includes(state) ? paints.hot : paints.hotHatch;
   }
   if (state === "communication") return paints.stripes;
-  if (HOTLINE_WORK.includes(state)) return paints[state];
+  if (state === "computation" || state === "memory") return paints[state];
   return ["python", "launching", "load_data", "sync", "other_ranks"].includes(state) ? paints.waitHatch : paints.thinHatch;
 }
 
-/** Where everything is: rows of the picture, the rows below, and how time becomes a place. */
+/**
+ * Where everything is: rows of the picture, the rows below, and how time becomes a place.
+ *
+ * @param {StepScreen} screen @param {View} view @param {Slices} tree @param {number} width
+ * @param {{bar: number, row: number}} extra pixels of each bar and row @returns {Layout}
+ */
 function hotlineLayout(screen, view, tree, width, extra) {
   const small = innerWidth <= 1100, gutter = width < 620 ? 62 : 116, room = width - gutter - 12;
-  const devices = [...new Set(view.bars.map((bar) => bar.device).filter((each) => each !== null))].slice(0, 4);
+  const found = /** @type {number[]} */ (view.bars.map((bar) => bar.device).filter((each) => each !== null));
+  const devices = [...new Set(found)].slice(0, 4);
   const barHeight = (small ? 36 : devices.length > 1 ? 32 : 40) + extra.bar, height = 21 + extra.row;
   let y = 4;
-  const place = { gutter, room, barHeight, height, devices, strip: -1, bars: [], axis: 0, funnel: 0, top: 0, lanes: new Map() };
+  /** @type {Layout} */
+  const place = {
+    gutter, room, barHeight, height, devices, strip: -1, bars: [], axis: 0, funnel: 0, top: 0, lanes: new Map(), first: 0,
+    cpuRows: 0, gpuRows: 0, all: 0,
+  };
   if (screen.strip.length > 1) { place.strip = y; y += 22; }
   for (const device of [null, ...devices]) { place.bars.push({ device, y }); y += barHeight + 6; }
   // The rank that the others wait for, where there is one.
@@ -89,7 +111,7 @@ function hotlineLayout(screen, view, tree, width, extra) {
   y += 13;
   place.top = y;
   y += 18;
-  const rows = (lane, most) => {
+  const rows = (/** @type {string} */ lane, /** @type {number} */ most) => {
     let deepest = -1;
     for (const slice of tree.slices) if (slice.lane.startsWith(lane)) deepest = Math.max(deepest, slice.row);
     return Math.min(most, deepest + 1);
@@ -108,24 +130,36 @@ function hotlineLayout(screen, view, tree, width, extra) {
   return place;
 }
 
-/** Draws everything. `state` is what is looked at; returns the areas that can be clicked, the last drawn on top. */
+/**
+ * Draws everything, and returns the areas that can be clicked, the last drawn on top.
+ *
+ * @param {HTMLCanvasElement} canvas @param {StepScreen} screen @param {View} view @param {Slices} tree
+ * @param {StepState} state @param {Paints} paints @param {Layout} place @returns {Drawing}
+ */
 function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
-  const context = canvas.getContext("2d"), scale = devicePixelRatio || 1, width = canvas.clientWidth;
+  const context = hotlineContext(canvas), scale = devicePixelRatio || 1, width = canvas.clientWidth;
   canvas.style.height = place.all + "px";
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(place.all * scale);
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.fillStyle = paints.paper;
   context.fillRect(0, 0, width, place.all);
-  const { gutter, room, height } = place, hits = [], right = gutter + room;
+  const { gutter, room, height } = place, right = gutter + room;
+  /** @type {Hit[]} */
+  const hits = [];
   const longest = Math.max(...screen.views.map((each) => each.span), 1);
-  const X = (time) => gutter + (time / longest) * room;
-  const Z = (time) => gutter + ((time - state.from) / (state.until - state.from)) * room;
-  const words = (ns) => hotlineWords.duration(ns, screen.units);
+  const X = (/** @type {number} */ time) => gutter + (time / longest) * room;
+  const Z = (/** @type {number} */ time) => gutter + ((time - state.from) / (state.until - state.from)) * room;
+  const words = (/** @type {number} */ ns) => hotlineWords.duration(ns, screen.units);
+  /** @type {(text: string, size: number, bold?: boolean) => number} */
   const measure = (text, size, bold) => {
     context.font = `${bold ? "600 " : ""}${size}px ${HOTLINE_FONT}`;
     return context.measureText(text).width;
   };
+  /**
+   * @param {string} text @param {number} x @param {number} y @param {number} [most] of its width; longer text is cut
+   * @param {{size?: number, bold?: boolean, color?: string, align?: CanvasTextAlign}} [how]
+   */
   function write(text, x, y, most, { size = 12, bold = false, color = paints.ink, align = "left" } = {}) {
     let said = text;
     const own = measure(said, size, bold);
@@ -139,6 +173,11 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
     context.textAlign = align;
     context.fillText(said, x, y);
   }
+  /**
+   * Writes on a plain ground, and returns whether there is room.
+   *
+   * @param {string} text @param {number} x @param {number} y @param {number} most @param {string} color
+   */
   function plate(text, x, y, most, color, size = 12) {
     const own = measure(text, size, true) + 10;
     if (own > most) return false;
@@ -147,6 +186,10 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
     write(text, x + 5, y, undefined, { size, bold: true, color });
     return true;
   }
+  /**
+   * @param {number} y @param {number} from @param {number} until @param {(time: number) => number} at
+   * @param {number} count about how many ticks
+   */
   function axis(y, from, until, at, count) {
     const raw = (until - from) / count, power = 10 ** Math.floor(Math.log10(raw));
     const size = Math.max(1, ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10) * power);
@@ -159,8 +202,10 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       if (x + 50 < right + 12) write(`${(time / unit).toFixed(digits)} ${name}`, x + 3, y + 8, undefined, { size: 11, color: paints.soft });
     }
   }
-  const hue = (phase) => HOTLINE_HUES[phase] ?? HOTLINE_HUES.other;
-  const spans = (action) => view.spans[action] ?? [];
+  const hue = (/** @type {string} */ phase) => HOTLINE_HUES[phase] ?? HOTLINE_HUES.other;
+  /** The height at which a lane begins. The layout has it. @param {string} lane */
+  const rowOf = (lane) => /** @type {number} */ (place.lanes.get(lane));
+  const spans = (/** @type {number} */ action) => view.spans[action] ?? [];
 
   // The strip of all counted steps.
   if (place.strip >= 0) {
@@ -194,7 +239,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       write(late ? "comes last" : "main thread", 10, y + own / 2 + 9, gutter - 14, { color: paints.soft });
       const onTop = late ? [] : overlay.filter((each) => each[3] === 0), covered = onTop.reduce((sum, each) => sum + each[1] - each[0], 0);
       const solid = !place.devices.length && (screen.cause !== "" || covered > 0.3 * view.span);
-      const isFree = (x, own) => !solid || onTop.every(([from, until]) => X(until) < x || X(from) > x + own);
+      const isFree = (/** @type {number} */ x, /** @type {number} */ own) => !solid || onTop.every(([from, until]) => X(until) < x || X(from) > x + own);
       for (const run of hotlineRuns(view, late?.bars)) {
         const x = X(run.from), wide = Math.max(1, X(run.until) - x), isHot = [run.bar.state, run.bar.wait].includes(screen.hot);
         const waits = run.bar.wait !== null || (isHot && run.bar.state === "load_data");
@@ -228,10 +273,10 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       write(place.devices.length > 1 ? `GPU ${device}` : "GPU", 10, y + own / 2 - 7, gutter - 14, { size: 13, bold: true });
       write("busy, idle", 10, y + own / 2 + 9, gutter - 14, { color: paints.soft });
       const bars = view.bars.filter((bar) => bar.device === device);
-      const order = (bar) => (HOTLINE_WORK.includes(bar.state) ? HOTLINE_WORK.indexOf(bar.state) : bar.state === screen.hot ? 3 : 4);
+      const order = (/** @type {Bar} */ bar) => (HOTLINE_WORK.includes(bar.state) ? HOTLINE_WORK.indexOf(bar.state) : bar.state === screen.hot ? 3 : 4);
       bars.sort((a, b) => order(a) - order(b));
       const columns = Math.max(1, Math.min(view.bins, Math.floor((end - gutter) / 2.5))), below = new Float64Array(columns);
-      const column = (bin) => Math.min(columns - 1, Math.floor(((bin + 0.5) / view.bins) * columns));
+      const column = (/** @type {number} */ bin) => Math.min(columns - 1, Math.floor(((bin + 0.5) / view.bins) * columns));
       const each = new Float64Array(columns);
       for (let bin = 0; bin < view.bins; bin++) each[column(bin)]++;
       for (const bar of bars) {
@@ -313,6 +358,12 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
     hits.push({ x, y: lane, w: Math.max(3, wide), h: height, idle: [at, length, cause] });
   }
   const query = state.query;
+  /**
+   * Draws a slice, or several `members` as one up to `next`, the start of the slice after them.
+   *
+   * @param {Slice} slice @param {number} from @param {number} until @param {string} label @param {number} time
+   * @param {number} y @param {Slice[]} members @param {number} next
+   */
   function draw(slice, from, until, label, time, y, members, next) {
     const x = Math.max(Z(from), gutter - 2), wide = Math.max(0.8, Math.min(Z(until), right + 2) - x);
     let ink = paints.ink, kernel = "";
@@ -335,7 +386,8 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, Math.max(2, wide - 2), height - 2);
     }
-    if (members.includes(state.selected)) {
+    const isSelected = state.selected !== null && members.includes(state.selected);
+    if (isSelected) {
       context.strokeStyle = paints.ink;
       context.lineWidth = 2.5;
       context.strokeRect(x + 1, y + 1, Math.max(2, wide - 2), height - 2);
@@ -349,18 +401,20 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
         context.fillStyle = paints.communication;
         context.fillRect(x + 1, y + 3, Math.max(0, Math.min(wide - 2, measure(said, size) + pad)), height - 6);
       }
-      write(said, x + pad / 2, y + height / 2 + 0.5, free - pad + 2, { size, color: ink, bold: members.includes(state.selected) });
+      write(said, x + pad / 2, y + height / 2 + 0.5, free - pad + 2, { size, color: ink, bold: isSelected });
     }
     hits.push({ x, y, w: Math.max(3, wide), h: height, slice, members, from, until, label, time });
   }
+  /** @type {Map<string, Slice[]>} */
   const lanes = new Map();
   for (const slice of tree.slices) {
     if (slice.end < state.from || slice.start > state.until || !place.lanes.has(slice.lane)) continue;
-    if (!lanes.has(slice.lane)) lanes.set(slice.lane, []);
-    lanes.get(slice.lane).push(slice);
+    const others = lanes.get(slice.lane);
+    if (others) others.push(slice);
+    else lanes.set(slice.lane, [slice]);
   }
   for (const [lane, slices] of lanes) {
-    const y = place.lanes.get(lane), px = (slice) => Z(slice.end) - Z(slice.start);
+    const y = rowOf(lane), px = (/** @type {Slice} */ slice) => Z(slice.end) - Z(slice.start);
     for (let at = 0; at < slices.length; at++) {
       // Equal neighbours that are narrow are one with their count; what is thinner than a pixel is merged with its like.
       let to = at, end = slices[at].end, time = slices[at].time;
@@ -382,7 +436,7 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
   }
   for (const [from, until, , gpu] of lit) {
     if (until < state.from || from > state.until) continue;
-    const lane = gpu && tree.streams.length ? place.lanes.get("k" + tree.streams[0].track) : place.first;
+    const lane = gpu && tree.streams.length ? rowOf("k" + tree.streams[0].track) : place.first;
     context.fillStyle = paints.hot;
     context.fillRect(Z(from), lane - 4, Math.max(1.5, Z(until) - Z(from)), 4);
     if (!gpu && place.cpuRows) {
@@ -401,9 +455,9 @@ function hotlineDraw(canvas, screen, view, tree, state, paints, place) {
     write("modules, ops", 10, place.first + 26, gutter - 14, { color: paints.soft });
   }
   if (tree.streams.length) {
-    const first = place.lanes.get("gpu0") ?? place.lanes.get("k" + tree.streams[0].track);
+    const first = place.lanes.get("gpu0") ?? rowOf("k" + tree.streams[0].track);
     write("GPU", 10, first + height / 2, 34, { size: 13, bold: true });
-    for (const stream of tree.streams) write(stream.name, place.gpuRows ? 10 : 44, place.lanes.get("k" + stream.track) + height / 2, gutter - (place.gpuRows ? 14 : 48), { color: paints.soft });
+    for (const stream of tree.streams) write(stream.name, place.gpuRows ? 10 : 44, rowOf("k" + stream.track) + height / 2, gutter - (place.gpuRows ? 14 : 48), { color: paints.soft });
   }
   return { hits, time: (x) => state.from + ((x - gutter) / room) * (state.until - state.from), whole: (x) => ((x - gutter) / room) * longest };
 }

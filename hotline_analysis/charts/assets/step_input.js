@@ -1,22 +1,34 @@
 // Zoom, pan, selection, search, places of an advice, and the address: what a person does with the step view.
 "use strict";
 
-/** @param {HTMLElement} root @param {object} screen what the page says @param {object[]} trees one for each view */
+/** @param {HTMLElement} root @param {StepScreen} screen @param {StepTree[]} trees one for each view */
 function hotlineStep(root, screen, trees) {
-  const canvas = root.querySelector("canvas"), status = root.querySelector("[data-status]");
-  const search = root.querySelector("input[type=search]"), results = root.querySelector("[data-results]");
-  const tabs = [...root.querySelectorAll("[data-tab]")], shows = [...document.querySelectorAll("[data-show]")];
+  /** The first element of the template for a selector. @param {string} selector @returns {any} */
+  const part = (selector) => root.querySelector(selector);
+  /** @param {ParentNode} from @param {string} selector @returns {NodeListOf<HTMLElement>} */
+  const all = (from, selector) => from.querySelectorAll(selector);
+  /** @type {HTMLCanvasElement} */
+  const canvas = part("canvas");
+  /** @type {HTMLInputElement} */
+  const search = part("input[type=search]");
+  /** @type {HTMLElement} */
+  const status = part("[data-status]"), results = part("[data-results]");
+  const tabs = [...all(root, "[data-tab]")], shows = [...all(document, "[data-show]")];
   const built = trees.map((tree) => hotlineSlices(tree));
   const SHORTEST = 5000; // of a window, in nanoseconds
+  /** @type {StepState} */
   const state = { view: 0, from: 0, until: 1, selected: null, show: null, walk: -1, query: "", found: new Set(), range: null };
   const extra = { bar: 0, row: 0 };
-  let drawn = null, paints = null;
+  /** @type {Drawing & {place: Layout}} Unset only until the canvas has a width, and so something to point at. */
+  let drawn;
+  /** @type {Paints | null} */
+  let paints = null;
   const view = () => screen.views[state.view], tree = () => built[state.view];
-  const words = (ns) => hotlineWords.duration(ns, screen.units);
+  const words = (/** @type {number} */ ns) => hotlineWords.duration(ns, screen.units);
 
   function draw() {
     if (!canvas.clientWidth) return;
-    paints = paints ?? hotlinePaints(canvas.getContext("2d"));
+    paints = paints ?? hotlinePaints(hotlineContext(canvas));
     const place = hotlineLayout(screen, view(), tree(), canvas.clientWidth, extra);
     drawn = { place, ...hotlineDraw(canvas, screen, view(), tree(), state, paints, place) };
   }
@@ -38,10 +50,10 @@ function hotlineStep(root, screen, trees) {
 
   function address() {
     const parts = new URLSearchParams();
-    if (view().step !== null) parts.set("step", view().step);
+    if (view().step !== null) parts.set("step", String(view().step));
     if (state.from > 0 || state.until < view().span) parts.set("t", `${(state.from / 1e6).toFixed(6)}-${(state.until / 1e6).toFixed(6)}`);
-    if (state.selected) parts.set("sel", tree().slices.indexOf(state.selected));
-    if (state.show !== null) parts.set("show", state.show + 1);
+    if (state.selected) parts.set("sel", String(tree().slices.indexOf(state.selected)));
+    if (state.show !== null) parts.set("show", String(state.show + 1));
     if (state.query) parts.set("q", state.query);
     return "#" + parts;
   }
@@ -74,10 +86,14 @@ function hotlineStep(root, screen, trees) {
 
   // --- words below the rows
 
-  const piece = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
-  /** What takes most of a time: `forward 8.24 ms, backward 12.6 ms`. */
+  const piece = (/** @type {string} */ tag, /** @type {string} */ text) => Object.assign(document.createElement(tag), { textContent: text });
+  /**
+   * What takes most of a time: `forward 8.24 ms, backward 12.6 ms`.
+   *
+   * @param {number} from @param {number} until @param {string[]} keys @param {number} most
+   */
   function spoken(from, until, keys, most) {
-    const called = (key) => (key.startsWith("c:") ? key.slice(2).replace(/_/g, " ") : (key.startsWith("w:") ? screen.waits : screen.words)[key.slice(2)] ?? key.slice(2));
+    const called = (/** @type {string} */ key) => (key.startsWith("c:") ? key.slice(2).replace(/_/g, " ") : (key.startsWith("w:") ? screen.waits : screen.words)[key.slice(2)] ?? key.slice(2));
     return [...hotlineSum(view(), from, until)].filter(([key]) => keys.includes(key.slice(0, 2)))
       .sort((a, b) => b[1] - a[1]).slice(0, most).map(([key, time]) => `${called(key)} ${words(time)}`).join(", ");
   }
@@ -85,7 +101,7 @@ function hotlineStep(root, screen, trees) {
     const chosen = state.selected;
     status.replaceChildren();
     if (state.range) {
-      const [from, until] = state.range, say = (keys) => spoken(from, until, keys, 4);
+      const [from, until] = state.range, say = (/** @type {string[]} */ keys) => spoken(from, until, keys, 4);
       const kernels = tree().slices.filter((each) => each.leaf && each.start < until && each.end > from).length;
       status.append(piece("b", `Range of ${words(until - from)}`), ` · CPU: ${say(["c:", "w:"]) || "nothing"}`);
       if (tree().streams.length) status.append(` · GPU: ${say(["g:"]) || "nothing"} · ${kernels.toLocaleString("en")} GPU slices`);
@@ -112,13 +128,14 @@ function hotlineStep(root, screen, trees) {
 
   // --- what can be done
 
-  function openView(at) {
+  function openView(/** @type {number} */ at) {
     state.view = at;
     state.selected = state.range = null;
     state.walk = -1;
     state.from = 0;
     state.until = view().span;
   }
+  /** @param {number} from @param {number} until @param {boolean} [quiet] */
   function window_(from, until, quiet) {
     const whole = view().span, wide = Math.max(Math.min(SHORTEST, whole), Math.min(until - from, whole));
     state.from = Math.max(0, Math.min(from, whole - wide));
@@ -127,14 +144,14 @@ function hotlineStep(root, screen, trees) {
     note(false);
     draw();
   }
-  function zoom(factor, at = (state.from + state.until) / 2) {
+  function zoom(/** @type {number} */ factor, at = (state.from + state.until) / 2) {
     window_(at - (at - state.from) * factor, at + (state.until - at) * factor);
   }
-  function pan(share) {
+  function pan(/** @type {number} */ share) {
     const by = (state.until - state.from) * share;
     window_(state.from + by, state.until + by);
   }
-  function select(slice) {
+  function select(/** @type {Slice | null} */ slice) {
     state.selected = slice;
     state.range = null;
     if (slice && (slice.end < state.from || slice.start > state.until)) around(slice.start, slice.end);
@@ -142,12 +159,12 @@ function hotlineStep(root, screen, trees) {
     draw();
     note(true);
   }
-  /** Moves the window so that a time is in it, without a change of its width where that is enough. */
+  /** Moves the window so that a time is in it, without a change of its width where that is enough. @param {number} from @param {number} until */
   function around(from, until) {
     const wide = Math.max(state.until - state.from, (until - from) * 1.1), middle = (from + until) / 2;
     window_(middle - wide / 2, middle + wide / 2, true);
   }
-  function show(action) {
+  function show(/** @type {number} */ action) {
     state.show = state.show === action ? null : action;
     state.walk = -1;
     if (state.show !== null && !(view().spans[action] ?? []).length) {
@@ -161,15 +178,16 @@ function hotlineStep(root, screen, trees) {
     draw();
     note(true);
   }
-  function walk(by) {
-    const spans = state.show === null ? [] : view().spans[state.show] ?? [];
+  function walk(/** @type {number} */ by) {
+    if (state.show === null) return;
+    const spans = view().spans[state.show] ?? [];
     if (!spans.length) return;
     state.walk = (state.walk + by + spans.length) % spans.length;
     const [from, until] = spans[state.walk], wide = Math.max((until - from) * 6, view().span / 50);
     window_((from + until) / 2 - wide / 2, (from + until) / 2 + wide / 2);
     status.replaceChildren(piece("b", screen.actions[state.show].title), ` · ${spans.length === 1 ? "place" : screen.actions[state.show].noun} ${state.walk + 1} of ${spans.length} on the screen · ${words(until - from)}`);
   }
-  function tab(at) {
+  function tab(/** @type {number} */ at) {
     if (!screen.views[at]) return;
     const shown = state.show;
     openView(at);
@@ -198,13 +216,13 @@ function hotlineStep(root, screen, trees) {
       results.append(item);
     }
   }
-  function zoomTo(slice) {
+  function zoomTo(/** @type {Slice} */ slice) {
     const wide = Math.max(slice.end - slice.start, 1);
     window_(slice.start - 0.5 * wide, slice.end + 0.5 * wide);
   }
-  function step(key) {
+  function step(/** @type {string} */ key) {
     const lanes = [...drawn.place.lanes.keys()], all = tree().slices.filter((each) => drawn.place.lanes.has(each.lane));
-    const visible = (each) => each.end >= state.from && each.start <= state.until;
+    const visible = (/** @type {Slice} */ each) => each.end >= state.from && each.start <= state.until;
     const chosen = state.selected ?? all.find(visible);
     if (!chosen) return;
     if (!state.selected) return select(chosen);
@@ -217,19 +235,22 @@ function hotlineStep(root, screen, trees) {
       if (to < 0 || to >= lanes.length) return;
       const near = all.filter((each) => each.lane === lanes[to]);
       const inside = near.filter((each) => each.start <= chosen.end && each.end >= chosen.start);
-      const best = (inside.length ? inside : near).reduce((a, b) => (!a || Math.abs((b.start + b.end) / 2 - middle) < Math.abs((a.start + a.end) / 2 - middle) ? b : a), null);
+      const best = (inside.length ? inside : near).reduce((/** @type {Slice | null} */ a, b) => (!a || Math.abs((b.start + b.end) / 2 - middle) < Math.abs((a.start + a.end) / 2 - middle) ? b : a), null);
       if (best) return select(best);
     }
   }
 
   // --- mouse, touch and keys
 
+  /** @type {(event: MouseEvent) => [x: number, y: number]} */
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
-  const hit = (x, y) => drawn.hits.findLast((each) => x >= each.x && x <= each.x + each.w && y >= each.y && y <= each.y + each.h);
+  const hit = (/** @type {number} */ x, /** @type {number} */ y) => drawn.hits.findLast((each) => x >= each.x && x <= each.x + each.w && y >= each.y && y <= each.y + each.h);
+  /** @type {Drag | null} */
   let drag = null;
+  /** @type {Map<number, number>} */
   const touches = new Map();
   canvas.addEventListener("pointerdown", (event) => {
     const [x, y] = at(event);
@@ -247,7 +268,7 @@ function hotlineStep(root, screen, trees) {
       return;
     }
     touches.set(event.pointerId, x);
-    if (drag.pinch) {
+    if (drag.pinch !== undefined) {
       const apart = Math.max(10, Math.abs([...touches.values()].reduce((a, b) => a - b))), middle = (drag.from + drag.until) / 2;
       const wide = ((drag.until - drag.from) * drag.pinch) / apart;
       return window_(middle - wide / 2, middle + wide / 2);
@@ -267,7 +288,7 @@ function hotlineStep(root, screen, trees) {
       window_(drag.from + by, drag.until + by);
     }
   });
-  const release = (event) => {
+  const release = (/** @type {PointerEvent} */ event) => {
     touches.delete(event.pointerId);
     if (drag && !drag.moved && event.type === "pointerup") {
       const under = hit(...at(event));
@@ -304,13 +325,15 @@ function hotlineStep(root, screen, trees) {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const name = event.target.tagName ?? "", inTimeline = event.target.closest?.("[data-hotline-timeline]");
-    if (event.target === search) {
+    const target = /** @type {Element} */ (event.target);
+    const name = target.tagName ?? "", inTimeline = target.closest?.("[data-hotline-timeline]");
+    if (target === search) {
       if (event.key === "Escape") { search.value = state.query = ""; find(); draw(); search.blur(); note(false); }
       if (event.key === "Enter") results.querySelector("button")?.click();
       return;
     }
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(name) || inTimeline) return;
+    /** @type {Record<string, () => void>} */
     const actions = {
       w: () => zoom(0.7), "+": () => zoom(0.7), s: () => zoom(1 / 0.7), "-": () => zoom(1 / 0.7), a: () => pan(-0.2), d: () => pan(0.2),
       0: () => window_(0, view().span), n: () => walk(1), p: () => walk(-1), "/": () => search.focus(),
@@ -338,14 +361,15 @@ function hotlineStep(root, screen, trees) {
     });
   });
   for (const each of shows) each.addEventListener("click", () => show(Number(each.dataset.show)));
-  for (const each of root.querySelectorAll("[data-zoom]")) {
+  for (const each of all(root, "[data-zoom]")) {
     each.addEventListener("click", () => (each.dataset.zoom === "0" ? window_(0, view().span) : zoom(Number(each.dataset.zoom))));
   }
   for (const each of document.querySelectorAll("[data-copy]")) {
     each.addEventListener("click", async () => {
-      const code = each.closest(".action").querySelector("pre");
-      getSelection().selectAllChildren(code);
-      try { await navigator.clipboard.writeText(code.textContent); each.textContent = "copied"; } catch { document.execCommand("copy"); each.textContent = "copied"; }
+      const code = each.closest(".action")?.querySelector("pre");
+      if (!code) return;
+      getSelection()?.selectAllChildren(code);
+      try { await navigator.clipboard.writeText(code.textContent ?? ""); each.textContent = "copied"; } catch { document.execCommand("copy"); each.textContent = "copied"; }
     });
   }
   addEventListener("popstate", read);

@@ -4,14 +4,17 @@
 // `level_of_detail` (`hotline queries level_of_detail`) as columns; a node is a position in them.
 "use strict";
 
+/** @param {HTMLElement} root @param {StepTree} data */
 function hotlineTimeline(root, data) {
   const nodes = data.nodes, sides = data.sides, count = nodes.parent.length;
+  /** @type {number[][]} */
   const children = Array.from({ length: count }, () => []);
+  /** @type {number[][]} */
   const sidesOf = Array.from({ length: count }, () => []);
   for (let n = 0; n < count; n++) if (nodes.parent[n] >= 0) children[nodes.parent[n]].push(n);
   for (let s = 0; s < sides.node.length; s++) sidesOf[sides.node[s]].push(s);
-  const idleOf = (track) => data.idle[data.tracks[track].gpu] ?? [];
-  const isGpu = (s) => data.tracks[sides.track[s]].device === "gpu";
+  const idleOf = (/** @type {number} */ track) => data.idle[String(data.tracks[track].gpu)] ?? [];
+  const isGpu = (/** @type {number} */ s) => data.tracks[sides.track[s]].device === "gpu";
   const cpu = new Float64Array(count), gpu = new Float64Array(count), busy = new Float64Array(count);
   const idle = new Float64Array(count), works = new Float64Array(count);
   for (let s = 0; s < sides.node.length; s++) {
@@ -20,22 +23,22 @@ function hotlineTimeline(root, data) {
       gpu[n] += sides.time[s]; busy[n] += sides.busy[s]; idle[n] += sides.idle[s]; works[n] += sides.count[s];
     } else cpu[n] = Math.max(cpu[n], sides.time[s]);
   }
-  const longest = (n) => Math.max(cpu[n], gpu[n]);
+  const longest = (/** @type {number} */ n) => Math.max(cpu[n], gpu[n]);
   const state = { path: data.chain.slice(), device: "all", every: false, color: "phase", query: "" };
 
   // --- words
 
-  // As `duration` in text/formats.py.
+  /** As `duration` in text/formats.py. @param {number} ns */
   function duration(ns) {
-    const rounded = (digits, size) => Math.floor((ns * 10 ** digits) / size + 0.5);
+    const rounded = (/** @type {number} */ digits, /** @type {number} */ size) => Math.floor((ns * 10 ** digits) / size + 0.5);
     const [size, unit] = data.units.findLast(([size]) => rounded(3, size) >= 1000) ?? data.units[0];
     const digits = size === 1 ? 0 : [2, 1].find((each) => rounded(each, size) < 1000) ?? 0;
     const value = rounded(digits, size) / 10 ** digits;
     const shown = { minimumFractionDigits: digits, maximumFractionDigits: digits };
     return value.toLocaleString("en", shown) + " " + unit;
   }
-  const percent = (part, whole) => (whole > 0 ? ((100 * part) / whole).toFixed(1) + " %" : "–");
-  function label(n) {
+  const percent = (/** @type {number} */ part, /** @type {number} */ whole) => (whole > 0 ? ((100 * part) / whole).toFixed(1) + " %" : "–");
+  function label(/** @type {number} */ n) {
     const name = data.names[nodes.name[n]];
     const kind = data.kinds[nodes.kind[n]];
     if (kind === "phase") return name.replace(/_/g, " ");
@@ -45,24 +48,26 @@ function hotlineTimeline(root, data) {
     return `${name} ${Math.round(nodes.pct[n])} % and ${others} other${others === 1 ? "" : "s"}`;
   }
   // Who bounds a node is said by `bound_by` in answers/detail.py; here are only its words.
-  function boundBy(n) {
+  function boundBy(/** @type {number} */ n) {
     const observed = busy[n] + idle[n];
     if (!(observed > 0)) return "CPU, there is no GPU work";
     return nodes.bound[n] ? "GPU" : `waits: the GPU is idle for ${percent(idle[n], observed)} of its time`;
   }
-  function boundShort(n) {
+  function boundShort(/** @type {number} */ n) {
     const observed = busy[n] + idle[n];
     if (!(observed > 0)) return "CPU only";
     return nodes.bound[n] ? "GPU-bound" : `GPU waits ${percent(idle[n], observed)}`;
   }
-  function first(n, device) {
+  function first(/** @type {number} */ n, /** @type {"cpu" | "gpu"} */ device) {
     let start = Infinity;
     for (const s of sidesOf[n]) if (isGpu(s) === (device === "gpu")) start = Math.min(start, sides.start[s]);
     return start;
   }
-  function facts(n) {
-    const kind = data.kinds[nodes.kind[n]], parent = nodes.parent[n], rows = [];
-    const say = (name, value) => rows.push([name, value]);
+  function facts(/** @type {number} */ n) {
+    const kind = data.kinds[nodes.kind[n]], parent = nodes.parent[n];
+    /** @type {[name: string, value: string][]} */
+    const rows = [];
+    const say = (/** @type {string} */ name, /** @type {string} */ value) => rows.push([name, value]);
     const full = nodes.full[n] >= 0 ? data.names[nodes.full[n]] : null;
     if (full !== null && full !== data.names[nodes.name[n]]) say("full name", full);
     say("kind", kind === "group" ? `${nodes.members[n]} neighbours, grouped` : kind === "python" ? "python, without an op" : kind);
@@ -97,27 +102,30 @@ function hotlineTimeline(root, data) {
     if (nodes.gpuEvent[n] >= 0) say("GPU event", String(nodes.gpuEvent[n]));
     return rows;
   }
-  function onTrackOf(n, side) {
+  function onTrackOf(/** @type {number} */ n, /** @type {number} */ side) {
     let best = -1;
     for (const s of sidesOf[n]) if (!isGpu(s) && (best < 0 || sides.time[s] > sides.time[best])) best = s;
     return best >= 0 && sides.track[best] === sides.track[side];
   }
-  function rootOf(n) { while (nodes.parent[n] >= 0) n = nodes.parent[n]; return n; }
+  function rootOf(/** @type {number} */ n) { while (nodes.parent[n] >= 0) n = nodes.parent[n]; return n; }
 
   // --- colours: hues that people with any kind of colour vision can tell apart (Okabe and Ito), lighter for less time
 
   const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442", "#999999"];
+  /** @type {Record<string, number>} */
   const PHASES = { load_data: 1, forward: 0, loss: 3, zero_grad: 5, backward: 4, clipping: 6, optimizer: 2, other: 7 };
+  /** @type {Map<string, string>} */
   const typeHue = new Map();
-  function hueOf(n) {
+  function hueOf(/** @type {number} */ n) {
     if (state.color === "phase") return HUES[nodes.phase[n] < 0 ? 7 : PHASES[data.phases[nodes.phase[n]]] ?? 7];
     if (state.color === "share") return "#d55e00";
     const kind = data.kinds[nodes.kind[n]];
     const key = data.names[nodes.name[n]].replace(/_?\d+$/, "") || kind;
-    if (!typeHue.has(key)) typeHue.set(key, HUES[typeHue.size % (HUES.length - 1)]);
-    return typeHue.get(key);
+    const hue = typeHue.get(key) ?? HUES[typeHue.size % (HUES.length - 1)];
+    typeHue.set(key, hue);
+    return hue;
   }
-  function colorOf(n, whole) {
+  function colorOf(/** @type {number} */ n, /** @type {number} */ whole) {
     const hue = hueOf(n), weight = state.color === "type" ? 1 : 0.3 + 0.7 * Math.min(1, longest(n) / (0.5 * whole || 1));
     const mix = [1, 3, 5].map((at) => {
       const part = parseInt(hue.slice(at, at + 2), 16);
@@ -131,12 +139,18 @@ function hotlineTimeline(root, data) {
 
   // --- the page
 
+  /** @type {<Tag extends keyof HTMLElementTagNameMap>(tag: Tag, name?: string, text?: string) => HTMLElementTagNameMap[Tag]} */
   const make = (tag, name, text) => {
     const element = document.createElement(tag);
     if (name) element.className = name;
     if (text !== undefined) element.textContent = text;
     return element;
   };
+  /** @type {(inside: ParentNode, selector: string) => HTMLElement | null} */
+  const pick = (inside, selector) => inside.querySelector(selector);
+  /** @type {(inside: ParentNode, selector: string) => NodeListOf<HTMLElement>} */
+  const all = (inside, selector) => inside.querySelectorAll(selector);
+  const levelOf = (/** @type {Element} */ inside) => /** @type {HTMLElement} */ (inside.closest(".hl-level"));
   root.classList.add("hl-timeline");
   root.replaceChildren();
   const bar = make("div", "hl-bar");
@@ -145,6 +159,7 @@ function hotlineTimeline(root, data) {
   search.placeholder = "search names ( / )";
   search.setAttribute("aria-label", "Search names in the timeline");
   bar.append(search);
+  /** @param {string} name @param {[value: string, text: string][]} values @param {(value: string) => void} on */
   function choice(name, values, on) {
     const select = make("select");
     select.setAttribute("aria-label", name);
@@ -182,16 +197,16 @@ function hotlineTimeline(root, data) {
   tip.setAttribute("role", "tooltip");
   root.append(bar, status, results, crumbs, levels, legend, details, tip);
 
-  function list(n) {
+  function list(/** @type {number} */ n) {
     const rows = make("dl", "hl-facts");
     for (const [name, value] of facts(n)) rows.append(make("dt", "", name), make("dd", "", value));
     return rows;
   }
-  function line(n) {
+  function line(/** @type {number} */ n) {
     const text = nodes.source[n] >= 0 ? data.sources[nodes.source[n]].line : "";
     return text ? [make("code", "hl-line", text)] : [];
   }
-  function showTip(element, n) {
+  function showTip(/** @type {HTMLElement} */ element, /** @type {number} */ n) {
     tip.replaceChildren(make("b", "", label(n)), ...line(n), list(n));
     if (children[n].length) tip.append(make("div", "", `${children[n].length} parts inside: click to open`));
     tip.hidden = false;
@@ -201,18 +216,17 @@ function hotlineTimeline(root, data) {
   }
   const hideTip = () => { tip.hidden = true; };
 
-  function open(n, level) {
+  function open(/** @type {number} */ n, /** @type {number} */ level) {
     hideTip();
     state.path = state.path.slice(0, level + 1);
     state.path.push(n);
     draw();
     focusSlice(n);
   }
-  function focusSlice(n) {
-    const element = levels.querySelector(`[data-node="${n}"]`);
-    if (element) element.focus({ preventScroll: true });
+  function focusSlice(/** @type {number} */ n) {
+    pick(levels, `[data-node="${n}"]`)?.focus({ preventScroll: true });
   }
-  function openTo(n) {
+  function openTo(/** @type {number} */ n) {
     const path = [];
     for (let at = n; at >= 0; at = nodes.parent[at]) path.unshift(at);
     state.path = path;
@@ -220,15 +234,19 @@ function hotlineTimeline(root, data) {
     focusSlice(n);
   }
 
-  function tracksOf(level) {
-    const parent = state.path[level], byTrack = new Map();
+  function tracksOf(/** @type {number} */ level) {
+    const parent = state.path[level];
+    /** @type {Map<number, number[]>} */
+    const byTrack = new Map();
     for (const child of children[parent]) {
       for (const s of sidesOf[child]) {
         if (state.device === "cpu" ? isGpu(s) : state.device === "gpu" && !isGpu(s)) continue;
-        if (!byTrack.has(sides.track[s])) byTrack.set(sides.track[s], []);
-        byTrack.get(sides.track[s]).push(s);
+        const others = byTrack.get(sides.track[s]);
+        if (others) others.push(s);
+        else byTrack.set(sides.track[s], [s]);
       }
     }
+    /** @type {Row[]} */
     let tracks = [...byTrack].map(([track, inside]) => {
       const own = sidesOf[parent].find((s) => sides.track[s] === track);
       let start = own === undefined ? Infinity : sides.start[own];
@@ -239,15 +257,16 @@ function hotlineTimeline(root, data) {
         end = Math.max(end, sides.start[s] + sides.dur[s]);
         time += sides.time[s];
       }
-      return { track, sides: inside, start, end, time, device: data.tracks[track].device };
+      return { track, sides: inside, start, end, ownStart: start, ownEnd: end, time, device: data.tracks[track].device };
     });
     if (state.device === "longest" && tracks.length) {
       // What takes most time in this level: the resource that bounds it.
       const most = Math.max(...tracks.map((one) => one.time));
-      tracks = [tracks.find((one) => one.time === most)];
+      tracks = tracks.filter((one) => one.time === most).slice(0, 1);
     } else if (!state.every) {
       // The busiest thread, and the busiest stream with one beside it that matters, such as that of the communication.
       tracks.sort((a, b) => b.time - a.time);
+      /** @type {Map<string, Row[]>} */
       const best = new Map();
       tracks = tracks.filter((one) => {
         const before = best.get(one.device) || [];
@@ -255,11 +274,15 @@ function hotlineTimeline(root, data) {
         return !before.length || (one.device === "gpu" && before.length === 1 && one.time >= 0.1 * before[0].time);
       });
     }
-    const rank = (one) => (one.device === "cpu" ? 0 : 1);
+    const rank = (/** @type {Row} */ one) => (one.device === "cpu" ? 0 : 1);
     return tracks.sort((a, b) => rank(a) - rank(b) || b.time - a.time);
   }
 
-  // What the names of a level begin with tells none apart: of all of them up to a dot, a slash or a colon, or of half.
+  /**
+   * What the names of a level begin with tells none apart: of all of them up to a dot, a slash or a colon, or of half.
+   *
+   * @param {string[]} names
+   */
   function sharedBy(names) {
     if (names.length < 2) return "";
     const common = names.reduce((a, b) => { let at = 0; while (at < a.length && a[at] === b[at]) at++; return a.slice(0, at); });
@@ -271,13 +294,13 @@ function hotlineTimeline(root, data) {
       const begin = name.slice(0, name.indexOf(": ") + 2);
       if (begin.length > 2 && begin.length < name.length) count.set(begin, (count.get(begin) || 0) + 1);
     }
-    const [most, times] = [...count].sort((a, b) => b[1] - a[1])[0] || ["", 0];
+    const [most, times] = [...count].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
     return times >= 2 && times >= names.length / 2 ? most : "";
   }
-  function drawLevel(level) {
+  function drawLevel(/** @type {number} */ level) {
     const parent = state.path[level], tracks = tracksOf(level);
     const box = make("section", "hl-level");
-    box.dataset.level = level;
+    box.dataset.level = String(level);
     const shared = sharedBy([...new Set(tracks.flatMap((one) => one.sides.map((s) => label(sides.node[s]))))]);
     box.dataset.shared = shared;
     const head = make("div", "hl-head"), title = make("b", "");
@@ -293,7 +316,7 @@ function hotlineTimeline(root, data) {
     const together = level === 0;
     if (together && tracks.length) {
       const from = Math.min(...tracks.map((one) => one.start)), until = Math.max(...tracks.map((one) => one.end));
-      for (const one of tracks) Object.assign(one, { ownStart: one.start, ownEnd: one.end, start: from, end: until });
+      for (const one of tracks) Object.assign(one, { start: from, end: until });
     }
     const span = Math.max(1, ...tracks.map((one) => one.end - one.start));
     const cpuStart = Math.min(...tracks.filter((one) => one.device === "cpu").map((one) => one.start));
@@ -318,7 +341,7 @@ function hotlineTimeline(root, data) {
       for (const s of one.sides) {
         const n = sides.node[s], slice = make("button", "hl-slice", label(n));
         slice.type = "button";
-        slice.dataset.node = n;
+        slice.dataset.node = String(n);
         // Work that leaves out more than a fifth of its slice does not fill it.
         slice.dataset.time = duration(sides.time[s]) +
           (isGpu(s) && sides.time[s] < 0.8 * sides.dur[s] ? ` in ${duration(sides.dur[s])}` : "");
@@ -354,7 +377,7 @@ function hotlineTimeline(root, data) {
           }
         }
       }
-      const reachable = lane.querySelector(".hl-open") || lane.querySelector(".hl-slice");
+      const reachable = pick(lane, ".hl-open") ?? pick(lane, ".hl-slice");
       if (reachable) reachable.tabIndex = 0;
       track.append(lane, leaders);
       row.append(name, track);
@@ -364,6 +387,7 @@ function hotlineTimeline(root, data) {
     else if (together) body.append(axis(span));
     return box;
   }
+  /** @param {IdlePart} idle @param {number} from @param {number} span @param {string} kind the class of the element */
   function idlePart([start, length, cause], from, span, kind) {
     const part = make("div", kind), said = `idle ${duration(length)}: ${cause}`;
     part.style.left = (100 * (start - from)) / span + "%";
@@ -372,10 +396,10 @@ function hotlineTimeline(root, data) {
     part.title = said;
     return part;
   }
-  // Ticks of 1, 2 or 5 of a power of ten, about one for every eighth of the width.
+  /** Ticks of 1, 2 or 5 of a power of ten, about one for every eighth of the width. @param {number} span */
   function axis(span) {
     const row = make("div", "hl-row hl-axis"), ticks = make("div", "hl-track");
-    const power = 10 ** Math.floor(Math.log10(span / 8)), size = [1, 2, 5, 10].find((each) => each * power >= span / 8) * power;
+    const power = 10 ** Math.floor(Math.log10(span / 8)), size = ([1, 2, 5].find((each) => each * power >= span / 8) ?? 10) * power;
     for (let at = 0; at <= span; at += size) {
       const tick = make("span", "hl-tick", at === 0 ? "0" : duration(at).replace(/\.0+ /, " "));
       tick.style.left = (100 * at) / span + "%";
@@ -386,26 +410,29 @@ function hotlineTimeline(root, data) {
     return row;
   }
 
-  const measure = document.createElement("canvas").getContext("2d");
+  const measure = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
   measure.font = "12px system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
   function fitLabels() {
-    for (const lane of levels.querySelectorAll(".hl-lane")) {
-      const width = lane.clientWidth, leaders = lane.nextElementSibling;
-      const shared = lane.closest(".hl-level").dataset.shared;
-      const named = [], rows = [];
-      for (const slice of lane.querySelectorAll(".hl-slice")) {
+    for (const lane of all(levels, ".hl-lane")) {
+      const width = lane.clientWidth, leaders = /** @type {HTMLElement} */ (lane.nextElementSibling);
+      const shared = levelOf(lane).dataset.shared ?? "";
+      /** @type {[slice: HTMLElement, text: string, width: number][]} */
+      const named = [];
+      /** @type {[left: number, right: number][][]} */
+      const rows = [];
+      for (const slice of all(lane, ".hl-slice")) {
         const own = (parseFloat(slice.style.width) / 100) * width;
         const full = label(Number(slice.dataset.node)), name = full.startsWith(shared) ? full.slice(shared.length) : full;
         const whole = `${name} · ${slice.dataset.time}`;
-        const room = (text) => 8 + measure.measureText(text).width;
+        const room = (/** @type {string} */ text) => 8 + measure.measureText(text).width;
         const fits = own >= Math.min(room(name), 208);
         slice.classList.toggle("hl-thin", own < 26);
         slice.textContent = own >= room(whole) ? whole : fits || own >= 44 ? name : "";
         if (!fits && parseFloat(slice.style.width) >= 2.5) named.push([slice, whole, own]);
       }
-      for (const part of lane.querySelectorAll(".hl-idle")) {
-        const own = (parseFloat(part.style.width) / 100) * width;
-        part.textContent = own >= 8 + measure.measureText(part.dataset.said).width ? part.dataset.said : own >= 60 ? "idle" : "";
+      for (const part of all(lane, ".hl-idle")) {
+        const own = (parseFloat(part.style.width) / 100) * width, said = part.dataset.said ?? "";
+        part.textContent = own >= 8 + measure.measureText(said).width ? said : own >= 60 ? "idle" : "";
       }
       named.sort((a, b) => b[2] - a[2]);
       leaders.replaceChildren();
@@ -426,6 +453,7 @@ function hotlineTimeline(root, data) {
     }
   }
 
+  /** @type {Set<number>} */
   let found = new Set();
   function find() {
     const query = state.query.trim().toLowerCase();
@@ -460,7 +488,7 @@ function hotlineTimeline(root, data) {
     details.replaceChildren(make("h3", "", label(n)), ...line(n), list(n), perfetto(n));
   }
   // What is opened, or the closest around it that is one event, as a file for Perfetto. The page itself asks no network.
-  function perfetto(n) {
+  function perfetto(/** @type {number} */ n) {
     let at = n;
     // The event of a phase only shows where it is; it need not last as long.
     while (at >= 0 && (nodes.event[at] < 0 || data.kinds[nodes.kind[at]] === "phase")) at = nodes.parent[at];
@@ -483,7 +511,7 @@ function hotlineTimeline(root, data) {
   }
   function drawLegend() {
     legend.replaceChildren();
-    const say = (background, text) => {
+    const say = (/** @type {string} */ background, /** @type {string} */ text) => {
       const item = make("span", ""), swatch = make("span", "hl-swatch");
       swatch.style.background = background;
       item.append(swatch, text);
@@ -521,10 +549,11 @@ function hotlineTimeline(root, data) {
   }
 
   levels.addEventListener("keydown", (event) => {
-    const slice = event.target.closest(".hl-slice");
+    /** @type {HTMLElement | null} */
+    const slice = /** @type {Element} */ (event.target).closest(".hl-slice");
     if (!slice) return;
-    const level = Number(slice.closest(".hl-level").dataset.level);
-    const lane = [...slice.parentElement.querySelectorAll(".hl-slice")];
+    const level = Number(levelOf(slice).dataset.level);
+    const lane = [...all(/** @type {HTMLElement} */ (slice.parentElement), ".hl-slice")];
     const at = lane.indexOf(slice), boxes = [...levels.children];
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step) {
@@ -532,11 +561,11 @@ function hotlineTimeline(root, data) {
       if (next) {
         // What is open follows along; else only the focus moves.
         if (slice.classList.contains("hl-open")) open(Number(next.dataset.node), level);
-        (lane[at + step].isConnected ? next : levels.querySelector(`[data-node="${next.dataset.node}"]`) || next).focus();
+        (next.isConnected ? next : pick(levels, `[data-node="${next.dataset.node}"]`) ?? next).focus();
       }
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      const box = boxes[boxes.indexOf(slice.closest(".hl-level")) + (event.key === "ArrowDown" ? 1 : -1)];
-      const target = box && (box.querySelector(".hl-open") || box.querySelector(".hl-slice"));
+      const box = boxes[boxes.indexOf(levelOf(slice)) + (event.key === "ArrowDown" ? 1 : -1)];
+      const target = box && (pick(box, ".hl-open") ?? pick(box, ".hl-slice"));
       if (target) target.focus();
     } else if (event.key === "Escape") {
       state.path = state.path.slice(0, Math.max(1, state.path.length - 1));
@@ -546,7 +575,7 @@ function hotlineTimeline(root, data) {
     event.preventDefault();
   });
   document.addEventListener("keydown", (event) => {
-    const typing = /^(input|select|textarea)$/i.test(event.target.tagName || "");
+    const typing = /^(input|select|textarea)$/i.test(/** @type {Element} */ (event.target).tagName || "");
     if (event.key === "/" && !typing) { event.preventDefault(); search.focus(); }
   });
   let waiting = 0;

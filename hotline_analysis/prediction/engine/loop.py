@@ -268,18 +268,47 @@ class Loop:
         return self.per_step(self.observed)
 
     @cached_property
+    def turns(self) -> pl.DataFrame:
+        """Series of steps that vary by chance: one row per turn of the pattern of kinds, or per step if turns are few.
+
+        `start_ns` and `count` are the first step's start and the number of steps, `length_ns` is the mean step.
+        """
+        # Repeating patterns of steps vary from turn to turn.
+        size = period(self.alike["kind"].to_list())
+        if self.alike.height // size < 3:
+            size = 1
+        rows = self.alike.head(size * (self.alike.height // size)).with_row_index("number")
+        return rows.group_by(pl.col("number") // size, maintain_order=True).agg(
+            pl.col("start_ns").first(), count=pl.len(), length_ns=pl.col("length_ns").mean()
+        )
+
+    @cached_property
+    def _spread(self) -> float:
+        """The standard deviation of the turns' mean steps, relative to their mean; 0 for fewer than three turns."""
+        lengths = self.turns["length_ns"]
+        mean = float(lengths.mean() or 0)  # type: ignore[arg-type]
+        return float(lengths.std()) / mean if len(lengths) >= 3 and mean else 0.0  # type: ignore[arg-type]
+
+    @cached_property
     def variation(self) -> float:
         """The relative random error of the mean step time: twice the error of the difference between two such means."""
-        # Repeating patterns of steps vary from block to block.
-        size = period(self.alike["kind"].to_list())
-        rows = self.alike.head(size * (self.alike.height // size)).with_row_index("number")
-        lengths = rows.group_by(pl.col("number") // size).agg(pl.col("length_ns").mean())["length_ns"]
-        if len(lengths) < 3:
-            lengths = self.alike["length_ns"]
-        if len(lengths) < 3:
-            return 0.0
-        mean, spread = float(lengths.mean() or 0), float(lengths.std() or 0)  # type: ignore[arg-type]
-        return 2 * spread / mean * math.sqrt(2 / len(lengths)) if mean else 0.0
+        return 2 * self._spread * math.sqrt(2 / max(self.turns.height, 1))
+
+    @cached_property
+    def shortest(self) -> Loop | None:
+        """The shortest turn of the steps as a loop of its own, if the steps are too unlike for `variation`; else None.
+
+        With a long step among few, a normal distribution of the steps would have negative ones: those more than two
+        standard deviations below the mean. But the mean of steps is at least the shortest of them.
+        """
+        first, last = self.steps["start_ns"][0], self.steps["start_ns"][-1]
+        turns = self.turns.filter(pl.col("start_ns").is_between(first, last), pl.col("length_ns") > 0)
+        if 2 * self._spread <= 1 or turns.is_empty():
+            return None
+        start_ns, count = turns.sort("length_ns", "start_ns").select("start_ns", "count").row(0)
+        steps = self.steps.filter(pl.col("start_ns") >= start_ns)
+        rows, later = steps.head(count), steps[count:]
+        return Loop(self.trace, self.rank, rows, self.end_ns if later.is_empty() else later["start_ns"][0], rows)
 
     @cached_property
     def off(self) -> float:
@@ -314,10 +343,18 @@ class Loop:
         """Return the time of one step of a run."""
         return round(run.period_ns / self.count)
 
+    def time_ns(self, level: int, changed: Callable[[Loop], State]) -> int:
+        """Return the time of a step at an end of the range. `changed` returns the changed weights of a loop."""
+        time = self.per_step(self.ended(changed(self)))
+        if level == LOW and self.shortest is not None:
+            time = max(time, self.shortest.time_ns(level, changed))
+            self.shortest.forget()
+        return time
+
     def plain_ns(self, level: int) -> int:
         """Return the time of an unchanged step at an end of the range."""
         if level not in self._plain:
-            self._plain[level] = self.per_step(self.ended(self.state(level)))
+            self._plain[level] = self.time_ns(level, lambda loop: loop.state(level))
         return self._plain[level]
 
     @cached_property

@@ -158,6 +158,11 @@ def edited(loop: Loop, scenario: Scenario, level: int) -> State:
     return state
 
 
+def time_with(loop: Loop, scenario: Scenario, level: int) -> int:
+    """Return the time of a step with a scenario at an end of the range."""
+    return loop.time_ns(level, lambda each: edited(each, scenario, level))
+
+
 def most_gain(loop: Loop, scenario: Scenario) -> float:
     """Return an upper bound of a step's gain without a replay: the shortening of the recorded critical path.
 
@@ -184,16 +189,11 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
         edit.check()
     loop.check_explained()
     evidence = _evidence(loop, scenario)
-    times: dict[int, int] = {}
-    middle: tuple[State, Run] | None = None
-    for level in (LOW, MID, HIGH):
-        state = edited(loop, scenario, level)
-        run = loop.ended(state)
-        times[level] = max(loop.per_step(run), round(at(scenario.least_ns, level) * loop.noise(level)[0]))
-        if level == MID:
-            middle = state, run
-    assert middle is not None
-    state, run = middle
+    state = edited(loop, scenario, MID)
+    run = loop.ended(state)
+    times = [time_with(loop, scenario, LOW), loop.per_step(run), time_with(loop, scenario, HIGH)]
+    for level, factor in enumerate(loop.noise(level)[0] for level in (LOW, MID, HIGH)):
+        times[level] = max(times[level], round(at(scenario.least_ns, level) * factor))
     gains = [loop.plain_ns(level) - times[level] for level in (LOW, MID, HIGH)]
     prediction = Prediction(
         scenario=scenario.name,
@@ -202,8 +202,8 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
         steps=tuple(loop.steps["step"].to_list()),
         baseline_ns=loop.baseline_ns,
         predicted_ns=times[MID],
-        low_ns=min(times.values()),
-        high_ns=max(times.values()),
+        low_ns=min(times),
+        high_ns=max(times),
         gain_low_ns=min(gains),
         gain_high_ns=max(gains),
         limit_before=loop.limit,

@@ -69,7 +69,7 @@ def _fused_optimizer(loop: Loop, factor: Number) -> Made:
     edits: list[Edit] = [
         Scale(among(kernels), factor),
         Gap(among(kernels), 0.0),
-        Scale(optimizer & (pl.col("category") == "cpu_op"), (share, max(share, 0.05), 0.2)),
+        Scale(optimizer & (pl.col("category") == "cpu_op"), (share, max(share, 0.05), max(share, 0.2))),
     ]
     return made_of(
         "fused_optimizer",

@@ -23,7 +23,7 @@ import polars as pl
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.engine.edits import Scale
 from hotline_analysis.prediction.engine.loop import MID, loop_of
-from hotline_analysis.prediction.engine.predict import Scenario, edited
+from hotline_analysis.prediction.engine.predict import Scenario, time_with
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 
@@ -206,7 +206,7 @@ def _replayed(trace: Trace, rank: int, gains: list[float]) -> list[float | None]
     speedups: dict[float, float | None] = {}
     for gain in set(gains):
         scenario = Scenario("parallel scan", [Scale("phase = 'backward'", 1 / gain)])
-        step_ns = loop.per_step(loop.ended(edited(loop, scenario, MID)))
+        step_ns = time_with(loop, scenario, MID)
         speedups[gain] = loop.baseline_ns / max(step_ns, 1)
         loop.forget()
     return [speedups[gain] for gain in gains]

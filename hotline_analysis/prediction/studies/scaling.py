@@ -13,7 +13,7 @@ from hotline_analysis.answers.longest import Numbers
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.engine.edits import AllReduce
 from hotline_analysis.prediction.engine.loop import HIGH, LOW, MID, Loop, State, loop_of
-from hotline_analysis.prediction.engine.predict import Scenario, edited
+from hotline_analysis.prediction.engine.predict import Scenario, edited, time_with
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
 
@@ -128,7 +128,7 @@ def bucket_sizes(
         assert isinstance(edit, AllReduce)
         buckets = edit.buckets
         count = round(buckets.height / buckets.n_unique(["step", "pass_ns"]))
-        low, predicted, high = (loop.per_step(loop.ended(edited(loop, scenario, level))) for level in (LOW, MID, HIGH))
+        low, predicted, high = (time_with(loop, scenario, level) for level in (LOW, MID, HIGH))
         rows.append((cap, cap is None, count, predicted, min(low, predicted), max(high, predicted)))
         loop.forget()
         if cap is not None and count == 1:

@@ -10,7 +10,7 @@ from hotline_analysis.answers.recorded import how_to_record_gpu_work
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.engine.edits import Edit, Pace, Scale
 from hotline_analysis.prediction.engine.loop import HIGH, LOW, Loop, loop_of
-from hotline_analysis.prediction.engine.predict import Scenario, edited
+from hotline_analysis.prediction.engine.predict import Scenario, time_with
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.prediction.studies.batch import blocks_of, peak_of, samples_of
 from hotline_analysis.run.trace import Trace
@@ -103,7 +103,7 @@ def _larger_batch(loop: Loop, number: int, memory: int | None) -> list[tuple[obj
     fits = None if blocks.is_empty() or memory is None else peak_of(blocks, number) <= memory
     if fits is False:
         return [(number, "larger_batch", None, None, None, None, "memory", False)]
-    low, high = sorted(loop.per_step(loop.ended(edited(loop, scenario, level))) for level in (LOW, HIGH))
+    low, high = sorted(time_with(loop, scenario, level) for level in (LOW, HIGH))
     limit = "CPU" if low <= loop.gpu_free_ns * loop.noise(HIGH)[1] else "GPU"
     return [(number, "larger_batch", low, high, *_gains(loop, number, low, high), limit, fits)]
 
@@ -146,8 +146,7 @@ def _ways(loop: Loop, traits: pl.DataFrame, size: int, number: int) -> dict[str,
     def limit(by_gpu: float) -> str:
         return "GPU" if number * by_gpu >= alone_low else "CPU"
 
-    fused = sorted(loop.per_step(loop.ended(edited(loop, _fused(loop, traits, size, number), level)))
-                   for level in (LOW, HIGH))  # fmt: skip
+    fused = sorted(time_with(loop, _fused(loop, traits, size, number), level) for level in (LOW, HIGH))
     return {
         "time_sliced": (bounded(low_noise * busy, alone_low), number * alone_high, limit(low_noise * busy)),
         "mps": (

@@ -29,7 +29,7 @@ def first_actions(
         return []
     step_ns = loop.mean_ns
     predicted = {} if worth is None else {row["scenario"]: row for row in worth.iter_rows(named=True)}
-    found: list[Action] = []
+    found: list[tuple[Action, int, int]] = []
     changes: set[str] = set()
     for each in _once_for_each_place(advice):
         remedy = remedy_of(each)
@@ -41,15 +41,16 @@ def first_actions(
             continue
         changes |= change
         action = _action(each, title, step_ns, row)
-        # Advice is ordered by the gain in the recorded steps. A prediction moves an action up only if the whole range
-        # is better, because an order by overlapping ranges would be chance.
+        least, most = _gains(action, row)
+        # Advice is ordered by the gain in the recorded steps. A prediction moves an action only if the whole range of
+        # gains is better or worse, because an order by overlapping ranges would be chance.
         position = len(found)
-        while position and _worst_ns(action) < _best_ns(found[position - 1]):
+        while position and least > found[position - 1][2]:
             position -= 1
-        found.insert(position, action)
+        found.insert(position, (action, least, most))
         if len(found) == MOST:
             break
-    return found
+    return [action for action, _, _ in found]
 
 
 def _once_for_each_place(advice: Sequence[Advice]) -> list[Advice]:
@@ -71,12 +72,13 @@ def _place(advice: Advice) -> str:
     return _EVENT.sub("", advice.where)
 
 
-def _worst_ns(action: Action) -> int:
-    return action.after_ns if action.high_ns is None else action.high_ns
-
-
-def _best_ns(action: Action) -> int:
-    return action.after_ns if action.low_ns is None else action.low_ns
+def _gains(action: Action, row: dict[str, int] | None) -> tuple[int, int]:
+    """The least and the most that an action gains of a mean step, without the noise that all steps of a run share."""
+    if row is None:
+        gain = action.step_ns - action.after_ns
+        return gain, gain
+    least, most = (round(row[name] * action.step_ns / row["baseline_ns"]) for name in ("gain_low_ns", "gain_high_ns"))
+    return least, most
 
 
 def _action(advice: Advice, title: str, step_ns: int, row: dict[str, int] | None) -> Action:
