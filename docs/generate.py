@@ -89,7 +89,8 @@ def pipeline_list() -> str:
     for number, stage in enumerate(PIPELINE, start=1):
         links = ", ".join(f"[`{name}`](../queries/{files[name]})" for name in stage.queries)
         what = stage.condition or catalog.get(stage.queries[0]).summary
-        lines.append(f"{number}. {links}: {what[:1].lower()}{what[1:].rstrip('.')}.")
+        said = what if what[1:2].isupper() else f"{what[:1].lower()}{what[1:]}"  # CPU stays
+        lines.append(f"{number}. {links}: {said.rstrip('.')}.")
     return "\n".join(lines) + "\n"
 
 

@@ -20,16 +20,16 @@ def only_with_is_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> tuple[rules.Advice, pl.DataFrame] | None:
         if rule.only_with and not trace.query(rule.name, rank=rank, step=typical.step).is_empty():
             connection = trace._run.connection
-            for (source,) in rule.only_with:
-                name, _, where = source.partition(" where ")
+            for sources in rule.only_with:
                 connection.execute("begin")
-                connection.execute(
-                    f"create or replace temp table {name} as from {name} where not coalesce({where or 'true'}, false)"
-                )
+                for source in sources:
+                    name, _, where = source.partition(" where ")
+                    has_none = f"from {name} where not coalesce({where or 'true'}, false)"
+                    connection.execute(f"create or replace temp table {name} as {has_none}")
                 given = {"rank": rank, "step": typical.step}
                 rest = connection.execute(f"select count(*) from ({rule.sql})", given).fetchall()
                 connection.execute("rollback")
-                assert rest == [(0,)], (rule.name, source)
+                assert rest == [(0,)], (rule.name, sources)
         return ask(trace, rank, typical, rule)
 
     monkeypatch.setattr(rules, "_of_rule", checked)

@@ -8,7 +8,7 @@
 -- SparseAdam, SGD and Adagrad); `embedding_dense_backward_cpu` in aten/src/ATen/native/Embedding.cpp and the CUDA
 -- counterpart fill the whole table.
 --
--- :reads cpu_event, event, name_info, nesting, label, gpu_event
+-- :reads cpu_event, name_info, gpu_event
 -- :only_with name_info where name = 'aten::embedding_dense_backward'
 -- :finding passes over whole embedding tables, most of it {name}
 -- :remedy Pass sparse=True to nn.Embedding and update it with torch.optim.SparseAdam or SGD; or make the table smaller,
@@ -16,16 +16,18 @@
 with dense_backward as (
     -- One row per call that makes a dense gradient, one call per table.
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns
-    from name_info
-    inner join event
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    where event.rank = $rank and label.step = $step and name_info.name = 'aten::embedding_dense_backward'
+        event_id,
+        track_id,
+        start_ns,
+        end_ns
+    from cpu_event
+    where
+        rank = $rank
+        and step = $step
+        and name in (
+            select name_info.name from name_info
+            where name_info.rank = $rank and name_info.name = 'aten::embedding_dense_backward'
+        )
 ),
 
 -- One row per op of the step, with the phase and whether the op is outermost.
@@ -39,7 +41,7 @@ op_of_step as (
         cpu_event.name,
         around.op_id is null as is_outermost
     from cpu_event
-    left join nesting as around on cpu_event.rank = around.rank and cpu_event.parent_id = around.event_id
+    left join cpu_event as around on cpu_event.rank = around.rank and cpu_event.parent_id = around.event_id
     where cpu_event.rank = $rank and cpu_event.step = $step and cpu_event.category = 'cpu_op'
 ),
 
@@ -98,7 +100,6 @@ select
     gpu_event.dur_ns as saved_ns,
     spared_op.name
 from spared_op
-
 inner join gpu_event on spared_op.event_id = gpu_event.op_id
 where gpu_event.rank = $rank
 order by event_id, effect

@@ -7,7 +7,7 @@
 -- (`CopySlices::apply`) and `select_backward` in aten/src/ATen/native/TensorShape.cpp. The ten rounds come from
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads event, name_info, nesting, label, gpu_event
+-- :reads cpu_event, name_info, gpu_event
 -- :only_with name_info where slice_node_of(name) != ''
 -- :finding backward nodes of single slices that each pass a whole tensor, most of them {name}
 -- :remedy Collect the parts in a list and call torch.stack or torch.cat once, instead of writing into slices; take the
@@ -15,32 +15,30 @@
 with slice_node as (
     -- One row per outermost backward node of a slice: the engine call, not the node inside.
     select
-        event.event_id,
-        nesting.track_id,
-        nesting.depth,
-        nesting.start_ns,
-        nesting.end_ns,
-        label.module_id,
-        slice_node_of(event.name) as name
-    from name_info
-    inner join event
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
+        event_id,
+        track_id,
+        depth,
+        start_ns,
+        end_ns,
+        module_id,
+        slice_node_of(name) as name
+    from cpu_event
     where
-        event.rank = $rank
-        and label.step = $step
-        and slice_node_of(name_info.name) != ''
-    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
+        rank = $rank
+        and step = $step
+        and name in (
+            select name_info.name from name_info
+            where name_info.rank = $rank and slice_node_of(name_info.name) != ''
+        )
+    qualify is_outermost(start_ns, end_ns, track_id, depth)
 ),
 
 -- One row per node that adds its gradient to an earlier gradient: all nodes of a tensor except the first.
 adding_node as (
     select distinct slice_node.event_id
     from slice_node
-    inner join nesting on nesting.rank = $rank and slice_node.event_id = nesting.parent_id
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    where regexp_matches(event.name, '^aten::add_?$')
+    inner join cpu_event on cpu_event.rank = $rank and slice_node.event_id = cpu_event.parent_id
+    where regexp_matches(cpu_event.name, '^aten::add_?$')
 ),
 
 -- One row per node, with the counts of its module and op, and the rank by duration.
@@ -91,7 +89,7 @@ select
     gpu_event.dur_ns as saved_ns,
     spared_node.name
 from gpu_event
-inner join nesting on gpu_event.rank = nesting.rank and gpu_event.op_id = nesting.event_id
-asof inner join spared_node on nesting.track_id = spared_node.track_id and nesting.start_ns >= spared_node.start_ns
-where gpu_event.rank = $rank and gpu_event.step = $step and nesting.start_ns < spared_node.end_ns
+inner join cpu_event as op on gpu_event.rank = op.rank and gpu_event.op_id = op.event_id
+asof inner join spared_node on op.track_id = spared_node.track_id and op.start_ns >= spared_node.start_ns
+where gpu_event.rank = $rank and gpu_event.step = $step and op.start_ns < spared_node.end_ns
 order by event_id, effect

@@ -5,7 +5,7 @@
 -- launching takes no CPU time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations";
 -- NVIDIA Nsight Systems, expert system, "GPU starvation".
 --
--- :reads host_activity, compiled_span, gpu_event, nesting
+-- :reads host_activity, compiled_span, gpu_event, cpu_event
 -- :only_with gpu_event where runtime_id is not null
 -- :finding the CPU needs {name}
 -- :remedy Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA
@@ -55,7 +55,7 @@ select
     ) as name
 from piece
 cross join total
-asof inner join last_begun('nesting', $rank) as begun
+asof inner join last_begun('cpu_event', $rank) as begun
     on piece.track_id = begun.track_id and piece.start_ns >= begun.start_ns
 where total.has_launches and total.gpu_ns < total.cpu_ns
 order by begun.event_id, piece.start_ns

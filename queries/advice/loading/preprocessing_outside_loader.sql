@@ -5,7 +5,7 @@
 -- to get there. Bound: the data is ready when requested. Source: PyTorch performance tuning guide, "Enable asynchronous
 -- data loading and augmentation".
 --
--- :reads host_activity, cpu_event, event, nesting, gpu_event, gpu_op
+-- :reads host_activity, cpu_event, gpu_event
 -- :finding stretches in which the loop itself prepares data, most of it in {name}
 -- :remedy Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once
 --     before the run.
@@ -36,7 +36,7 @@ loading_stretch as (
         and kind = 'load_data'
         and end_ns is not null
         and (
-            not exists (select 1 from gpu_op where gpu_op.rank = $rank)
+            not exists (select 1 from gpu_event where gpu_event.rank = $rank)
             or exists (
                 select 1 from gpu_event
                 where
@@ -162,12 +162,11 @@ select
     if(
         2 * longest_event.named_ns < piece.end_ns - piece.start_ns,
         'python',
-        coalesce(longest_event.top.name, event.name)
+        coalesce(longest_event.top.name, before.name)
     ) as name
 from piece
 left join longest_event on piece.number = longest_event.number and piece.track_id = longest_event.track_id
-asof left join last_begun('nesting', $rank) as before
+asof left join last_begun('cpu_event', $rank) as before
     on piece.track_id = before.track_id and piece.start_ns >= before.start_ns
-left join event on event.rank = $rank and before.event_id = event.event_id
-where not is_step_mark(coalesce(longest_event.top.name, event.name))
+where not is_step_mark(coalesce(longest_event.top.name, before.name))
 order by event_id, piece.number

@@ -6,23 +6,13 @@
 -- parameters must read and write at least the same data. Source: torch.optim, "Taking an optimizer step": `fused` (also
 -- on the CPU); PyTorch performance tuning guide, "Fuse operations".
 --
--- :reads host_activity, cpu_event, event, nesting, launch
+-- :reads host_activity, cpu_event, name_info, gpu_event
 -- :finding ops of an optimizer on the CPU and python between them, most of it {name}
 -- :remedy Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the
 --     CPU).
 -- :scenario fused_optimizer
-with level as (
-    select
-        track_id,
-        depth + 1 as depth,
-        start_ns,
-        op_id
-    from nesting
-    where rank = $rank
-),
-
--- One row per outermost op of the optimizer.
-op as (
+with op as (
+    -- One row per outermost op of the optimizer.
     select
         cpu_event.event_id,
         cpu_event.track_id,
@@ -30,18 +20,14 @@ op as (
         cpu_event.end_ns,
         cpu_event.name
     from cpu_event
-    asof inner join level
-        on
-            cpu_event.track_id = level.track_id
-            and cpu_event.depth = level.depth
-            and cpu_event.start_ns >= level.start_ns
+    left join cpu_event as around on cpu_event.rank = around.rank and cpu_event.parent_id = around.event_id
     where
         cpu_event.rank = $rank
         and cpu_event.step = $step
         and cpu_event.phase = 'optimizer'
         and cpu_event.category = 'cpu_op'
-        and level.op_id is null
-        and not exists (select 1 from launch where launch.rank = $rank)
+        and around.op_id is null
+        and not exists (select 1 from gpu_event where gpu_event.rank = $rank)
 ),
 
 longest_op as (
@@ -63,7 +49,7 @@ piece as (
         host_activity.end_ns,
         'python' as name
     from host_activity
-    asof inner join last_begun('nesting', $rank) as begun
+    asof inner join last_begun('cpu_event', $rank) as begun
         on host_activity.track_id = begun.track_id and host_activity.start_ns >= begun.start_ns
     where
         host_activity.rank = $rank
@@ -91,7 +77,7 @@ where
     )
     and not exists (select 1 from op where contains(name, '_fused_'))
     and not exists (
-        select 1 from event
+        select 1 from name_info
         where
             rank = $rank
             and is_optimizer_mark(name)

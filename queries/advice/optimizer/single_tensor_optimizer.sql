@@ -6,7 +6,7 @@
 -- operations"; torch.optim, "Taking an optimizer step": `foreach` and `fused`; `OptimizerSingleTensorPattern` in
 -- torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_event, nesting, event
+-- :reads gpu_event, cpu_event, name_info
 -- :only_with gpu_event where phase = 'optimizer'
 -- :finding kernels of an optimizer that updates one parameter at a time
 -- :remedy Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
@@ -26,11 +26,11 @@ single_tensor_kernel as (
         and not exists (select 1 from kernel as other where is_update_of_list(other.op))
         -- LBFGS and SparseAdam have neither `foreach` nor `fused`.
         and not exists (
-            select 1 from event
+            select 1 from name_info
             where
-                event.rank = $rank
-                and is_optimizer_mark(event.name)
-                and not has_list_update(optimizer_of_mark(event.name))
+                name_info.rank = $rank
+                and is_optimizer_mark(name_info.name)
+                and not has_list_update(optimizer_of_mark(name_info.name))
         )
     qualify count(*) over (partition by op) > 1
 ),
@@ -55,13 +55,13 @@ from single_tensor_kernel
 left join longest_op on single_tensor_kernel.op = longest_op.op
 union all
 select distinct
-    nesting.event_id,
+    cpu_event.event_id,
     'host' as effect,
-    nesting.track_id,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as saved_ns,
+    cpu_event.track_id,
+    cpu_event.start_ns,
+    cpu_event.end_ns,
+    cpu_event.dur_ns as saved_ns,
     single_tensor_kernel.op as name
 from single_tensor_kernel
-inner join nesting on single_tensor_kernel.rank = nesting.rank and single_tensor_kernel.op_id = nesting.event_id
+inner join cpu_event on single_tensor_kernel.rank = cpu_event.rank and single_tensor_kernel.op_id = cpu_event.event_id
 order by event_id, start_ns

@@ -4,7 +4,7 @@
 -- PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or optimizer.zero_grad()";
 -- `GradNotSetToNonePattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_event, host_activity, nesting
+-- :reads gpu_event, host_activity, cpu_event
 -- :only_with gpu_event where phase = 'zero_grad'
 -- :finding kernels that write zeros into gradients
 -- :remedy Release the gradients instead: optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0.
@@ -37,7 +37,7 @@ select
     host_activity.end_ns - host_activity.start_ns as saved_ns,
     'zero_grad' as name
 from host_activity
-asof inner join last_begun('nesting', $rank) as begun
+asof inner join last_begun('cpu_event', $rank) as begun
     on host_activity.track_id = begun.track_id and host_activity.start_ns >= begun.start_ns
 where
     host_activity.rank = $rank

@@ -6,7 +6,7 @@
 -- from the first to the last, and the GPU work launched by them take no time. Source: PyTorch, "Autograd mechanics":
 -- inference mode and no-grad mode; Lightning, `check_val_every_n_epoch` and `val_check_interval`.
 --
--- :reads phase_span, step, event, nesting, op, gpu_event, user_frame, user_region, sampled_frame
+-- :reads phase_span, step, cpu_event, op, gpu_event, user_frame, user_region, sampled_frame
 -- :only_with phase_span where phase = 'backward'
 -- :finding stretches of forward passes after the optimizer, without a backward pass, {name}
 -- :remedy Evaluate every some steps or once per epoch, on a part of the data and with a larger batch, inside
@@ -47,19 +47,18 @@ stretch as (
 -- One row per op in the stretch.
 forward_op as (
     select
-        nesting.event_id,
-        nesting.start_ns,
+        cpu_event.event_id,
+        cpu_event.start_ns,
         op.sequence_number
     from stretch
-    inner join nesting
+    inner join cpu_event
         on
-            nesting.rank = $rank
-            and stretch.track_id = nesting.track_id
-            and nesting.start_ns >= stretch.start_ns
-            and nesting.start_ns < stretch.end_ns
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    left join op on nesting.rank = op.rank and nesting.event_id = op.event_id
-    where event.category = 'cpu_op'
+            cpu_event.rank = $rank
+            and stretch.track_id = cpu_event.track_id
+            and cpu_event.start_ns >= stretch.start_ns
+            and cpu_event.start_ns < stretch.end_ns
+    left join op on cpu_event.rank = op.rank and cpu_event.event_id = op.event_id
+    where cpu_event.category = 'cpu_op'
 ),
 
 -- One row: the number of distinct sequence numbers shared with later backward nodes.
@@ -67,8 +66,8 @@ shared_count as (
     select count(distinct forward_op.sequence_number) as number_count
     from forward_op
     inner join op as node on node.rank = $rank and forward_op.sequence_number = node.sequence_number
-    inner join nesting on node.rank = nesting.rank and node.event_id = nesting.event_id
-    where node.forward_thread > 0 and nesting.start_ns > forward_op.start_ns
+    inner join cpu_event on node.rank = cpu_event.rank and node.event_id = cpu_event.event_id
+    where node.forward_thread > 0 and cpu_event.start_ns > forward_op.start_ns
 ),
 
 -- One row per call of a user function, or per user region.

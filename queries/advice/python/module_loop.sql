@@ -7,7 +7,7 @@
 -- LSTMCell; PyTorch performance tuning guide, "Fuse operations". The ten rounds come from `ForLoopIndexingPattern` in
 -- torch/profiler/_pattern_matcher.py.
 --
--- :reads cpu_event, module_span, model_op, module_ancestor, step, nesting
+-- :reads cpu_event, module_span, model_op, module_ancestor, step
 -- :only_with module_span
 -- :finding stretches of the CPU in a module that a loop calls again and again, {name}
 -- :remedy Replace a cell in a loop by nn.LSTM, nn.GRU or nn.RNN over the whole sequence; batch the calls, or let
@@ -81,7 +81,7 @@ looped_span as (
 -- One row per event that contains events.
 container as (
     select distinct parent_id
-    from nesting
+    from cpu_event
     where rank = $rank
 ),
 

@@ -6,7 +6,7 @@
 -- takes no time. Source: PyTorch, "Introduction to torch.compile" and CUDA semantics, "CUDA graphs": both run a step
 -- without the python of its modules.
 --
--- :reads host_activity, compiled_span, nesting
+-- :reads host_activity, compiled_span, cpu_event
 -- :finding stretches of python between ops
 -- :remedy Let torch.compile run the model without its python; move logging, checks and loops over parameters out of the
 --     step.
@@ -41,6 +41,6 @@ select
     piece.end_ns - piece.start_ns as saved_ns,
     'python' as name
 from piece
-asof inner join last_begun('nesting', $rank) as begun
+asof inner join last_begun('cpu_event', $rank) as begun
     on piece.track_id = begun.track_id and piece.start_ns >= begun.start_ns
 order by begun.event_id, piece.start_ns

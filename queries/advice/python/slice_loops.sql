@@ -5,7 +5,7 @@
 -- rounds than a model has layers. Bound: all rounds together take as much CPU time as the longest round; the GPU time
 -- is unchanged. Source: `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py, including the ten rounds.
 --
--- :reads cpu_event, nesting, op
+-- :reads cpu_event, op
 -- :finding rounds of loops over slices of a tensor, most of them from {name}
 -- :remedy Replace the loop by ops on the whole tensor: batched matrix products, torch.vmap, or indexing with ranges.
 with op_of_step as (
@@ -13,7 +13,7 @@ with op_of_step as (
     select
         cpu_event.event_id,
         cpu_event.track_id,
-        cpu_event.depth,
+        cpu_event.parent_id,
         cpu_event.start_ns,
         cpu_event.end_ns,
         cpu_event.name,
@@ -31,11 +31,7 @@ sibling as (
         op_of_step.*,
         around.op_id as around_id
     from op_of_step
-    asof left join (select * from nesting where rank = $rank) as around
-        on
-            op_of_step.track_id = around.track_id
-            and op_of_step.depth = around.depth + 1
-            and op_of_step.start_ns >= around.start_ns
+    left join cpu_event as around on around.rank = $rank and op_of_step.parent_id = around.event_id
 ),
 
 marked_op as (

@@ -7,8 +7,8 @@
 -- change a report. Bound: the code takes no time. Source: PyTorch performance tuning guide: the CPU should run ahead of
 -- the GPU. Work not needed by a step belongs in another process, or in every n-th step.
 --
--- :reads host_activity, user_frame, event, name_info, nesting, step
--- :only_with name_info where category in ('user_annotation', 'python_function')
+-- :reads host_activity, user_frame, user_region, step
+-- :only_with user_frame or user_region
 -- :finding stretches in which the user's own code runs, in {name}
 -- :remedy Make this code faster, do it every some steps, or move it to another process or thread.
 with user_span as ( -- noqa: ST03
@@ -29,24 +29,18 @@ with user_span as ( -- noqa: ST03
         and user_frame.end_ns > user_frame.start_ns
     union all
     select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.depth,
-        nesting.start_ns,
-        nesting.end_ns,
+        user_region.event_id,
+        user_region.track_id,
+        user_region.depth,
+        user_region.start_ns,
+        user_region.end_ns,
         false as is_function,
-        'the region "' || name_info.name || '"' as name
-    from name_info
-    inner join event
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    inner join step on nesting.rank = step.rank
+        'the region "' || user_region.name || '"' as name
+    from user_region
+    inner join step on user_region.rank = step.rank
     where
         step.rank = $rank and step.step = $step
-        and name_info.category = 'user_annotation'
-        and nesting.start_ns < step.end_ns and nesting.end_ns > step.start_ns
-        and nesting.end_ns > nesting.start_ns
-        and not is_mark_of_pytorch(name_info.name)
+        and user_region.start_ns < step.end_ns and user_region.end_ns > step.start_ns
 ),
 
 nested_span as ( -- noqa: ST03

@@ -5,20 +5,15 @@
 -- calling op stays (one runtime call, if the trace has no such ops). Source: Li et al., "PyTorch distributed", VLDB
 -- 2020, section 3.2.2, gradient bucketing (figure 2: time for 60 million parameters by size of a call).
 --
--- :reads gpu_event, cpu_event, event, label, nesting
+-- :reads gpu_event, cpu_event
 -- :only_with gpu_event where phase = 'backward' and class = 'communication'
 -- :finding collectives of backward, about one for each parameter
 -- :remedy Reduce gradients in buckets: DistributedDataParallel does (bucket_cap_mb); with collectives of your own,
 --     flatten the gradients first.
 with gradient as (
     select count(*) as parameter_count
-    from event
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    where
-        event.rank = $rank
-        and label.step = $step
-        and event.category = 'cpu_op'
-        and is_gradient_accumulation(event.name)
+    from cpu_event
+    where rank = $rank and step = $step and category = 'cpu_op' and is_gradient_accumulation(name)
 ),
 
 -- One row per collective of backward, ranked by duration.
@@ -74,12 +69,12 @@ union all
 select
     call.event_id,
     'host' as effect,
-    nesting.track_id,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as saved_ns,
+    cpu_event.track_id,
+    cpu_event.start_ns,
+    cpu_event.end_ns,
+    cpu_event.dur_ns as saved_ns,
     call.name
 from call
-inner join nesting on nesting.rank = $rank and call.event_id = nesting.event_id
+inner join cpu_event on cpu_event.rank = $rank and call.event_id = cpu_event.event_id
 where call.place > 1
 order by event_id, effect

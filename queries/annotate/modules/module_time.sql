@@ -13,6 +13,10 @@
 -- :column cpu_total_ns BIGINT  CPU self time including all modules below
 -- :column gpu_self_ns BIGINT   duration of the module's own GPU work
 -- :column gpu_total_ns BIGINT  duration of GPU work including all modules below
+-- :column longest_id BIGINT    the module's longest own event, a GPU event if possible; NULL if only modules below have
+--                              events
+-- :column longest_ns BIGINT    duration of this event; NULL without the event
+-- :column longest_is_gpu BOOLEAN  whether the event is GPU work; NULL without the event
 with recursive module_part as (
     -- Each module, paired with itself and each enclosing module.
     select
@@ -33,13 +37,17 @@ event_time as (
     select
         event_id,
         self_ns as cpu_ns,
-        0::bigint as gpu_ns
+        0::bigint as gpu_ns,
+        end_ns - start_ns as dur_ns,
+        false as is_gpu
     from nesting
     union all
     select
         event_id,
         0,
-        end_ns - start_ns
+        end_ns - start_ns,
+        end_ns - start_ns,
+        true
     from timed
     where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
@@ -51,7 +59,12 @@ labelled_time as (
         label.module_id,
         label.pass,
         sum(event_time.cpu_ns) as cpu_ns,
-        sum(event_time.gpu_ns) as gpu_ns
+        sum(event_time.gpu_ns) as gpu_ns,
+        max({
+            'is_gpu': event_time.is_gpu,
+            'dur_ns': event_time.dur_ns,
+            'minus_event_id': -event_time.event_id
+        }) filter (where event_time.dur_ns > 0) as longest
     from label
     inner join event_time on label.event_id = event_time.event_id
     where label.module_id is not null
@@ -67,7 +80,8 @@ time_part as (
         shared_kernel.module_id,
         label.pass,
         0,
-        shared_kernel.gpu_ns
+        shared_kernel.gpu_ns,
+        null
     from shared_kernel
     inner join label on shared_kernel.event_id = label.event_id
     union all
@@ -76,7 +90,8 @@ time_part as (
         label.module_id,
         label.pass,
         0,
-        -shared_kernel.gpu_ns
+        -shared_kernel.gpu_ns,
+        null
     from shared_kernel
     inner join label on shared_kernel.event_id = label.event_id
 ),
@@ -88,20 +103,38 @@ own_time as (
         module_id,
         pass,
         sum(cpu_ns) as cpu_ns,
-        sum(gpu_ns) as gpu_ns
+        sum(gpu_ns) as gpu_ns,
+        max(longest) as longest
     from time_part
     group by step, module_id, pass
+),
+
+-- The same times with all modules below, and the longest event of the module itself.
+whole_time as (
+    select
+        own_time.step,
+        module_part.whole_id as module_id,
+        own_time.pass,
+        sum(case when module_part.module_id = module_part.whole_id then own_time.cpu_ns else 0 end) as cpu_self_ns,
+        sum(own_time.cpu_ns) as cpu_total_ns,
+        sum(case when module_part.module_id = module_part.whole_id then own_time.gpu_ns else 0 end) as gpu_self_ns,
+        sum(own_time.gpu_ns) as gpu_total_ns,
+        max(own_time.longest) filter (where module_part.module_id = module_part.whole_id) as longest
+    from module_part
+    inner join own_time on module_part.module_id = own_time.module_id
+    group by own_time.step, module_part.whole_id, own_time.pass
 )
 
 select
-    own_time.step,
-    module_part.whole_id as module_id,
-    own_time.pass,
-    sum(case when module_part.module_id = module_part.whole_id then own_time.cpu_ns else 0 end)::bigint as cpu_self_ns,
-    sum(own_time.cpu_ns)::bigint as cpu_total_ns,
-    sum(case when module_part.module_id = module_part.whole_id then own_time.gpu_ns else 0 end)::bigint as gpu_self_ns,
-    sum(own_time.gpu_ns)::bigint as gpu_total_ns
-from module_part
-inner join own_time on module_part.module_id = own_time.module_id
-group by own_time.step, module_part.whole_id, own_time.pass
-order by own_time.step, module_id, own_time.pass
+    step,
+    module_id,
+    pass,
+    cpu_self_ns::bigint as cpu_self_ns,
+    cpu_total_ns::bigint as cpu_total_ns,
+    gpu_self_ns::bigint as gpu_self_ns,
+    gpu_total_ns::bigint as gpu_total_ns,
+    -longest.minus_event_id as longest_id,
+    longest.dur_ns as longest_ns,
+    longest.is_gpu as longest_is_gpu
+from whole_time
+order by step, module_id, pass

@@ -5,7 +5,7 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :reads module_time, event, label, model_op, module_span, step
+-- :reads module_time, gpu_event, model_op, module_span, step
 -- :column rank RANK
 -- :column module_id BIGINT        position in execution order, parents first
 -- :column parent_id BIGINT        parent module; NULL for a root
@@ -20,8 +20,7 @@
 -- :column gpu_total_ns BIGINT     duration of GPU work with submodules
 -- :column gpu_total_pct DOUBLE    share of the rank's GPU time over all modules, passes and buckets; NULL without GPU
 --                                 work
--- :column example_event_id BIGINT the longest event of its own in the pass, of GPU work if it launched any; NULL where
---                                 the module's longest event in the pass, a GPU event if possible; NULL if only
+-- :column example_event_id BIGINT the module's longest own event in the pass, a GPU event if possible; NULL if only
 --                                 submodules have events
 
 -- one row per module and pass: the sum over the selected steps
@@ -33,7 +32,8 @@ with module_total as (
         sum(cpu_self_ns)::bigint as cpu_self_ns,
         sum(cpu_total_ns)::bigint as cpu_total_ns,
         sum(gpu_self_ns)::bigint as gpu_self_ns,
-        sum(gpu_total_ns)::bigint as gpu_total_ns
+        sum(gpu_total_ns)::bigint as gpu_total_ns,
+        max(longest_own(rank, longest_id, longest_ns, longest_is_gpu)) as longest
     from module_time
     where is_asked($rank, rank) and is_asked($step, step)
     group by rank, module_id, pass
@@ -55,14 +55,11 @@ called_module as (
 -- one row per rank: the duration of all GPU work
 gpu_time as (
     select
-        event.rank,
-        sum(event.dur_ns) as gpu_ns
-    from event
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    where
-        event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-        and is_asked($step, label.step)
-    group by event.rank
+        rank,
+        sum(dur_ns) as gpu_ns
+    from gpu_event
+    where is_asked($rank, rank) and is_asked($step, step)
+    group by rank
 )
 
 select
@@ -79,7 +76,7 @@ select
     module_total.gpu_self_ns,
     module_total.gpu_total_ns,
     100.0 * module_total.gpu_total_ns / nullif(gpu_time.gpu_ns, 0) as gpu_total_pct,
-    -own.longest.minus_event_id as example_event_id
+    -module_total.longest.minus_event_id as example_event_id
 from module_total
 inner join model_op on module_total.rank = model_op.rank and module_total.module_id = model_op.module_id
 left join called_module
@@ -88,6 +85,4 @@ left join called_module
         and module_total.module_id = called_module.module_id
         and module_total.pass = called_module.pass
 left join gpu_time on module_total.rank = gpu_time.rank
-left join longest_in_module('label', 'event', $rank, $step) as own
-    on module_total.rank = own.rank and module_total.module_id = own.module_id and module_total.pass = own.pass
 order by model_op.rank, model_op.module_id, list_position(['forward', 'recompute', 'backward'], module_total.pass)

@@ -10,7 +10,7 @@
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
 --                                 column to order by
 -- :param limit BIGINT >= 0 = 10   maximum number of rows
--- :reads module_source, module_time, model_op, module_ancestor, label, event
+-- :reads module_source, module_time, model_op, module_ancestor
 -- :column path VARCHAR                 path from the root; NULL if grouped by type
 -- :column type VARCHAR                 class of the module in python
 -- :column module_count BIGINT          modules of the type in the trace; 1 if grouped by path
@@ -51,7 +51,9 @@ module_pass as (
         model_op.path as module,
         module_source.source,
         module_time.pass,
-        own.longest,
+        longest_own(
+            module_time.rank, module_time.longest_id, module_time.longest_ns, module_time.longest_is_gpu
+        ) as longest,
         module_time.cpu_self_ns,
         module_time.gpu_self_ns,
         if($by != 'type' or outermost_module.module_id is not null, module_time.cpu_total_ns, 0) as cpu_total_ns,
@@ -62,11 +64,6 @@ module_pass as (
         on module_time.rank = module_source.rank and module_time.module_id = module_source.module_id
     left join outermost_module
         on module_time.rank = outermost_module.rank and module_time.module_id = outermost_module.module_id
-    left join longest_in_module('label', 'event', $rank, $step) as own
-        on
-            module_time.rank = own.rank
-            and module_time.module_id = own.module_id
-            and module_time.pass = own.pass
     where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
 ),
 

@@ -10,7 +10,7 @@
 -- :param sort VARCHAR in (gpu_self, cpu_self) = 'gpu_self'
 --                                 column to order by
 -- :param limit BIGINT >= 0 = 10   maximum number of rows
--- :reads module_source, module_time, model_op, memory_block, model_state, label, event
+-- :reads module_source, module_time, model_op, memory_block, model_state
 -- :column source VARCHAR               file and line; NULL for modules without a known location
 -- :column function VARCHAR             function starting at the line; NULL for a line stored by a capture
 -- :column module_count BIGINT          modules of this location
@@ -44,14 +44,13 @@ module_total as (
         sum(module_time.cpu_self_ns)::bigint as cpu_self_ns,
         sum(module_time.gpu_self_ns)::bigint as gpu_self_ns,
         coalesce(sum(module_time.gpu_self_ns) filter (where module_time.pass = 'forward'), 0)::bigint as forward_gpu_ns,
-        max(own.longest) as longest
+        max(
+            longest_own(
+                module_time.rank, module_time.longest_id, module_time.longest_ns, module_time.longest_is_gpu
+            )
+        ) as longest
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
-    left join longest_in_module('label', 'event', $rank, $step) as own
-        on
-            module_time.rank = own.rank
-            and module_time.module_id = own.module_id
-            and module_time.pass = own.pass
     where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
     group by model_op.path
 ),

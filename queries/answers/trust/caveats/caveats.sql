@@ -29,7 +29,7 @@
 --                    complete events
 --
 -- :param rank BIGINT = NULL       only this rank
--- :reads gpu_event, cpu_event, event, event_args, nesting, launch, step, label, rank_info, loading_call
+-- :reads gpu_event, cpu_event, event, event_args, step, rank_info, loading_call
 -- :column rank RANK
 -- :column caveat VARCHAR          graph_capture, compilation, first_calls, graph_gaps, lost_work, lost_launches, or a
 --                                 rule of times
@@ -74,7 +74,7 @@ launching_call as (
         coalesce(is_capture_begin(border.name), false) as is_captured,
         launched.runtime_id is not null as has_work
     from call as launch_call
-    left join (select distinct rank, runtime_id from launch) as launched
+    left join (select distinct rank, runtime_id from gpu_event) as launched
         on launch_call.rank = launched.rank and launch_call.event_id = launched.runtime_id
     asof left join (select * from call where not is_launch) as border
         on
@@ -91,20 +91,19 @@ launching_op as (
         launched.op_id is not null as has_work
     from (
         select
-            event.rank,
-            event.event_id,
-            event.name,
-            nesting.end_ns - nesting.start_ns as dur_ns,
+            cpu_event.rank,
+            cpu_event.event_id,
+            cpu_event.name,
+            cpu_event.dur_ns,
             row_number() over (
-                partition by event.rank, event.name, label.step order by nesting.start_ns, event.event_id
+                partition by cpu_event.rank, cpu_event.name, cpu_event.step
+                order by cpu_event.start_ns, cpu_event.event_id
             ) as number
-        from event
-        inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-        inner join label on event.rank = label.rank and event.event_id = label.event_id and label.step is not null
-        inner join rank_info on event.rank = rank_info.rank and rank_info.damage is not null
-        where event.category = 'cpu_op' and is_asked($rank, event.rank)
+        from cpu_event
+        inner join rank_info on cpu_event.rank = rank_info.rank and rank_info.damage is not null
+        where cpu_event.category = 'cpu_op' and cpu_event.step is not null and is_asked($rank, cpu_event.rank)
     ) as numbered
-    left join (select distinct rank, op_id from launch) as launched
+    left join (select distinct rank, op_id from gpu_event) as launched
         on numbered.rank = launched.rank and numbered.event_id = launched.op_id
     qualify bool_or(launched.op_id is not null) over (partition by numbered.rank, numbered.name, numbered.number)
 ),
@@ -178,7 +177,7 @@ rank_caveat as (
         100.0 * count(*) filter (where not is_captured and not has_work) / count(*),
         arg_max(event_id, (dur_ns, -event_id)) filter (where not is_captured and not has_work)
     from launching_call
-    where rank in (select rank from launch)
+    where rank in (select rank from gpu_event)
     group by rank
     union all
     select
