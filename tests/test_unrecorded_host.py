@@ -97,6 +97,7 @@ def test_time_without_host_events_is_unknown(tmp_path: Path, case: str) -> None:
 def test_the_sentence_says_so_without_a_gain(tmp_path: Path) -> None:
     """Of 5,660 us, the call of each step takes 100 us, and 4,500 us are between the calls."""
     report = ha.report(xla_spans().load(tmp_path), source_lines=False)
+    assert report.sentence is not None
     assert report.sentence.text == (
         "For 80 % of the time, the trace has no host events, so it does not tell the cause."
     )
