@@ -28,8 +28,12 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     is the same mark, or the same two marks before and after. Only marks known to the samples count: a batch made by
     hand, for example, is a phase of the trace but not a mark in the samples. The name is the innermost user function
     with most of the samples, or an enclosing function with at least half of them.
+
+    Between two calls of the model there may be many places: the loop's own ops, and a function that runs python for
+    long. A long stretch of python without a name is the function with most samples, more than any line of the loop.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
+    long_ns = trace.sql("select long_python_ns() as ns")["ns"][0]
     is_module = pl.col("kind") == "module"
     is_op = is_module & pl.col("limit").is_in(["cpu_tensor", "launching"])
     is_open = pl.col("kind").is_in(["phase", "rest"]) | is_op | (is_module & (pl.col("limit") == "python"))
@@ -45,14 +49,22 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         pl.col("own", "inclusive").sum()
     )
     of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
+    of_long = _longest(gaps)
     marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
     is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
+    # Python outside of the modules, in a trace with modules, is between two calls of the model.
+    has_modules = pieces["module_id"].is_not_null().any()
+    is_between = (pl.col("kind") == "phase") & (pl.col("phase") == "forward") & (pl.col("limit") == "python")
+    is_between = is_between if has_modules else pl.lit(False)
     rows = (
         _between_marks(trace, rank, pieces, marks.to_list())
+        .with_columns(before_mark=pl.when(is_between).then(pl.lit("forward")).otherwise("before_mark"))
+        .with_columns(is_long=(pl.col("end_ns") - pl.col("start_ns") >= long_ns).fill_null(False))
         .with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
         .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
         .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
         .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
+        .join(of_long, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_long")
         .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
     )
     is_gap = (pl.col("kind") == "rest") | ~pl.col("phase").is_in(marks.to_list())
@@ -63,14 +75,22 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         pl.col("path_ns").filter(is_gap & (pl.col("phase") == "load_data")).sum().over("after_mark", "before_mark")
     )
     is_side = is_gap & (pl.col("phase") == "load_data") & (2 * batch_ns < gap_ns)
+    is_long = pl.col("is_long") & pl.col("limit").is_in(["python", "load_data"])
     function, source, share = (
-        pl.when(is_open & is_gap).then(pl.coalesce(f"{name}_of_gap", f"{name}_of_after")).when(is_open).then(name)
+        pl.when(is_between & is_long)
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long"))
+        .when(is_open & is_gap & is_long)
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long", f"{name}_of_after"))
+        .when(is_open & is_gap)
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_after"))
+        .when(is_open)
+        .then(name)
         for name in ("function_of_samples", "sampled_source", "share_pct")
     )
     # A module describes ops better than the module's own `forward`, or than a function with perhaps half of the time.
     is_vague = is_op & (function.str.ends_with("forward") | (share < SURELY_PCT)).fill_null(True)
     # The function that calls the model, `backward()` or `step()` is not the code that runs inside the call.
-    is_call = ~is_gap & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
+    is_call = ~is_gap & ~(is_between & is_long) & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
     call_source = pl.coalesce("source", "call_source")
     is_sampled = function.is_not_null() & ~is_vague & ~is_call & ~is_side
     named = rows.with_columns(
@@ -176,6 +196,31 @@ def _between_marks(trace: Trace, rank: int, pieces: pl.DataFrame, marks: list[st
         rows.sort("piece")
         .drop("piece", "started_ns", "starts_ns")
         .with_columns(pl.col("after_mark").fill_null(last), pl.col("before_mark").fill_null(first))
+    )
+
+
+def _longest(gaps: pl.DataFrame) -> pl.DataFrame:
+    """The function that runs longest between two calls of the model, if it has most samples of all functions there.
+
+    It also has more samples than each line of the loop, whose samples are mostly ops and python between ops.
+    """
+    between = gaps.filter(after_mark="forward", before_mark="forward")
+    functions = between.filter(~pl.col("is_loop"))
+    line = between.filter("is_loop")["own"].max() or 0
+    best = functions.filter(
+        pl.col("own") >= _FEWEST, pl.col("own") >= _LIKELY * functions["own"].sum(), pl.col("own") > line
+    )
+    return (
+        best.sort("own", "sampled_source", descending=[True, False])
+        .head(1)
+        .select(
+            "after_mark",
+            "before_mark",
+            "sampled_source",
+            "is_caller",
+            function_of_samples="function",
+            share_pct=100 * pl.col("own") / pl.col("whole"),
+        )
     )
 
 
