@@ -205,10 +205,10 @@ def _longest(gaps: pl.DataFrame) -> pl.DataFrame:
     It also has more samples than each line of the loop, whose samples are mostly ops and python between ops.
     """
     between = gaps.filter(after_mark="forward", before_mark="forward")
-    functions = between.filter(~pl.col("is_loop"))
     line = between.filter("is_loop")["own"].max() or 0
+    functions = between.filter(~pl.col("is_loop")).with_columns(functions=pl.col("own").sum())
     best = functions.filter(
-        pl.col("own") >= _FEWEST, pl.col("own") >= _LIKELY * functions["own"].sum(), pl.col("own") > line
+        pl.col("own") >= _FEWEST, pl.col("own") >= _LIKELY * pl.col("functions"), pl.col("own") > line
     )
     return (
         best.sort("own", "sampled_source", descending=[True, False])
