@@ -29,8 +29,9 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     hand, for example, is a phase of the trace but not a mark in the samples. The name is the innermost user function
     with most of the samples, or an enclosing function with at least half of them.
 
-    Between two calls of the model there may be many places: the loop's own ops, and a function that runs python for
-    long. A long stretch of python without a name is the function with most samples, more than any line of the loop.
+    Time in the phase forward and outside of the modules is between two calls of the model, if the samples show such
+    time. There may be many places: the loop's own ops, and a function that runs python for long. A long stretch of
+    python without a name is the function with most samples, more than any line of the loop.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
     long_ns = trace.sql("select long_python_ns() as ns")["ns"][0]
@@ -52,10 +53,7 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     of_long = _longest(gaps)
     marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
     is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
-    # Python outside of the modules, in a trace with modules, is between two calls of the model.
-    has_modules = pieces["module_id"].is_not_null().any()
-    is_between = (pl.col("kind") == "phase") & (pl.col("phase") == "forward") & (pl.col("limit") == "python")
-    is_between = is_between if has_modules else pl.lit(False)
+    is_between = _is_between(pieces, samples)
     rows = (
         _between_marks(trace, rank, pieces, marks.to_list())
         .with_columns(before_mark=pl.when(is_between).then(pl.lit("forward")).otherwise("before_mark"))
@@ -77,8 +75,8 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     is_side = is_gap & (pl.col("phase") == "load_data") & (2 * batch_ns < gap_ns)
     is_long = pl.col("is_long") & pl.col("limit").is_in(["python", "load_data"])
     function, source, share = (
-        pl.when(is_between & is_long)
-        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long"))
+        pl.when(is_between)
+        .then(pl.coalesce(f"{name}_of_gap", pl.when(is_long).then(f"{name}_of_long")))
         .when(is_open & is_gap & is_long)
         .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long", f"{name}_of_after"))
         .when(is_open & is_gap)
@@ -90,7 +88,7 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     # A module describes ops better than the module's own `forward`, or than a function with perhaps half of the time.
     is_vague = is_op & (function.str.ends_with("forward") | (share < SURELY_PCT)).fill_null(True)
     # The function that calls the model, `backward()` or `step()` is not the code that runs inside the call.
-    is_call = ~is_gap & ~(is_between & is_long) & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
+    is_call = ~is_gap & ~is_between & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
     call_source = pl.coalesce("source", "call_source")
     is_sampled = function.is_not_null() & ~is_vague & ~is_call & ~is_side
     named = rows.with_columns(
@@ -197,6 +195,31 @@ def _between_marks(trace: Trace, rank: int, pieces: pl.DataFrame, marks: list[st
         .drop("piece", "started_ns", "starts_ns")
         .with_columns(pl.col("after_mark").fill_null(last), pl.col("before_mark").fill_null(first))
     )
+
+
+def _is_between(pieces: pl.DataFrame, samples: pl.DataFrame) -> pl.Expr:
+    """Whether a piece is between two calls of the model: in the phase forward, and outside of the modules.
+
+    The samples between calls must be likely to explain this time: a model whose ops are not placed in modules has time
+    outside of modules, too.
+    """
+    if pieces["module_id"].is_not_null().sum() == 0:
+        return pl.lit(value=False)
+    is_forward = pl.col("phase") == "forward"
+    is_outside = is_forward & (pl.col("kind") == "phase")
+    forward_ns, outside_ns = pieces.select(
+        pl.col("path_ns").filter(is_forward).sum().alias("forward"), pl.col("path_ns").filter(is_outside).sum()
+    ).row(0)
+    wholes = samples.group_by("inside_mark", "after_mark", "before_mark").agg(pl.col("whole").max())
+    is_between = pl.col("inside_mark").is_null() & (pl.col("after_mark") == "forward")
+    is_between &= pl.col("before_mark") == "forward"
+    between, inside = wholes.select(
+        pl.col("whole").filter(is_between).sum().alias("between"),
+        pl.col("whole").filter(pl.col("inside_mark") == "forward").sum().alias("inside"),
+    ).row(0)
+    if between < _FEWEST or between * forward_ns < _LIKELY * outside_ns * (between + inside):
+        return pl.lit(value=False)
+    return is_outside
 
 
 def _longest(gaps: pl.DataFrame) -> pl.DataFrame:

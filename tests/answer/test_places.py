@@ -670,3 +670,23 @@ def test_long_python_between_two_calls_of_the_model_is_a_place(
     ]
     rows = places(with_frames(trace, *frames).load(tmp_path))
     assert (("sampled", "put") in rows) == is_named
+
+
+@pytest.mark.parametrize(("own", "place"), [(70, "ban"), (10, "Net.forward")])
+def test_ops_between_two_calls_of_the_model_are_no_time_of_the_model(tmp_path: Path, own: int, place: str) -> None:
+    """Of 100 samples, some are between two calls. The ops there take 60 % of forward, which 10 do not explain."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        for begin in (at, at + 800):
+            trace.module("Net", 0, begin, begin + 200).op("aten::linear", begin, begin + 200)
+        for begin in range(at + 200, at + 800, 20):
+            trace.op("aten::select", begin, begin + 20)
+    shared = {"after": "forward", "before": "forward"}
+    frames = [
+        {**shared, "function": "Net.forward", "line": 20, "count": 100 - own, "inside": "forward"},
+        {**shared, "function": "ban", "line": 7, "count": own},
+    ]
+    rows = places(with_frames(trace, *frames).load(tmp_path))
+    assert [name for (kind, name), (_, us) in rows.items() if kind == "sampled" and us == 600] == [place]
