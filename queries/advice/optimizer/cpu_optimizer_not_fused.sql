@@ -7,22 +7,13 @@
 -- on the CPU); PyTorch performance tuning guide, "Fuse operations".
 --
 -- :reads host_activity, cpu_event, event, nesting, launch
+-- :only_with cpu_event where phase = 'optimizer'
 -- :finding ops of an optimizer on the CPU and python between them, most of it {name}
 -- :remedy Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the
 --     CPU).
 -- :scenario fused_optimizer
-with level as (
-    select
-        track_id,
-        depth + 1 as depth,
-        start_ns,
-        op_id
-    from nesting
-    where rank = $rank
-),
-
--- One row per outermost op of the optimizer.
-op as (
+with op as (
+    -- One row per outermost op of the optimizer.
     select
         cpu_event.event_id,
         cpu_event.track_id,
@@ -30,17 +21,13 @@ op as (
         cpu_event.end_ns,
         cpu_event.name
     from cpu_event
-    asof inner join level
-        on
-            cpu_event.track_id = level.track_id
-            and cpu_event.depth = level.depth
-            and cpu_event.start_ns >= level.start_ns
+    inner join nesting as around on cpu_event.rank = around.rank and cpu_event.parent_id = around.event_id
     where
         cpu_event.rank = $rank
         and cpu_event.step = $step
         and cpu_event.phase = 'optimizer'
         and cpu_event.category = 'cpu_op'
-        and level.op_id is null
+        and around.op_id is null
         and not exists (select 1 from launch where launch.rank = $rank)
 ),
 
