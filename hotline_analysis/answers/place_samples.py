@@ -34,7 +34,6 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     python without a name is the function with most samples, more than any line of the loop.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
-    long_ns = trace.sql("select long_python_ns() as ns")["ns"][0]
     is_module = pl.col("kind") == "module"
     is_op = is_module & pl.col("limit").is_in(["cpu_tensor", "launching"])
     is_open = pl.col("kind").is_in(["phase", "rest"]) | is_op | (is_module & (pl.col("limit") == "python"))
@@ -42,29 +41,12 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     if samples.is_empty() or pieces.filter(is_open).is_empty():
         return pieces
     of_phase = _of_phases(trace, rank, samples)
-    gaps = samples.filter(pl.col("inside_mark").is_null())
-    of_gap = _likely(gaps, ["after_mark", "before_mark"])
-    # by the mark before alone: for the last step, and for marks too short for the samples
-    wholes = gaps.unique(["after_mark", "before_mark"]).group_by("after_mark").agg(pl.col("whole").sum())
-    by_mark_before = gaps.group_by("after_mark", "function", "sampled_source", "is_loop", "is_caller").agg(
-        pl.col("own", "inclusive").sum()
-    )
-    of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
-    of_long = _longest(gaps)
     marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
-    is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
     is_between = _is_between(pieces, samples)
-    rows = (
-        _between_marks(trace, rank, pieces, marks.to_list())
-        .with_columns(before_mark=pl.when(is_between).then(pl.lit("forward")).otherwise("before_mark"))
-        .with_columns(is_long=(pl.col("end_ns") - pl.col("start_ns") >= long_ns).fill_null(False))
-        .with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
-        .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
-        .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
-        .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
-        .join(of_long, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_long")
-        .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+    marked = _between_marks(trace, rank, pieces, marks.to_list()).with_columns(
+        before_mark=pl.when(is_between).then(pl.lit("forward")).otherwise("before_mark")
     )
+    rows = _beside_samples(trace, marked, samples, of_phase)
     is_gap = (pl.col("kind") == "rest") | ~pl.col("phase").is_in(marks.to_list())
     # Between the same marks, a batch made by hand comes next to code of other kinds. The function with most of the
     # samples makes the batch only if the batch takes most of the time.
@@ -73,14 +55,11 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         pl.col("path_ns").filter(is_gap & (pl.col("phase") == "load_data")).sum().over("after_mark", "before_mark")
     )
     is_side = is_gap & (pl.col("phase") == "load_data") & (2 * batch_ns < gap_ns)
-    is_long = pl.col("is_long") & pl.col("limit").is_in(["python", "load_data"])
     function, source, share = (
         pl.when(is_between)
-        .then(pl.coalesce(f"{name}_of_gap", pl.when(is_long).then(f"{name}_of_long")))
-        .when(is_open & is_gap & is_long)
-        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long", f"{name}_of_after"))
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long"))
         .when(is_open & is_gap)
-        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_after"))
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long", f"{name}_of_after"))
         .when(is_open)
         .then(name)
         for name in ("function_of_samples", "sampled_source", "share_pct")
@@ -99,6 +78,36 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         sampled_pct=share,
     )
     return _with_backward_of_loss(named, of_phase).select(pieces.columns)
+
+
+def _beside_samples(trace: Trace, pieces: pl.DataFrame, samples: pl.DataFrame, of_phase: pl.DataFrame) -> pl.DataFrame:
+    """The pieces with the likely function of their phase, of the gap between their marks, and of long python there."""
+    gaps = samples.filter(pl.col("inside_mark").is_null())
+    of_gap = _likely(gaps, ["after_mark", "before_mark"])
+    # by the mark before alone: for the last step, and for marks too short for the samples
+    wholes = gaps.unique(["after_mark", "before_mark"]).group_by("after_mark").agg(pl.col("whole").sum())
+    by_mark_before = gaps.group_by("after_mark", "function", "sampled_source", "is_loop", "is_caller").agg(
+        pl.col("own", "inclusive").sum()
+    )
+    of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
+    long_ns = trace.sql("select long_python_ns() as ns")["ns"][0]
+    is_long = pl.col("limit").is_in(["python", "load_data"]) & (pl.col("end_ns") - pl.col("start_ns") >= long_ns)
+    is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
+    return (
+        pieces.with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
+        .with_columns(is_long=is_long.fill_null(value=False))
+        .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
+        .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
+        .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
+        .join(
+            _longest(gaps).with_columns(is_long=pl.lit(value=True)),
+            on=["after_mark", "before_mark", "is_long"],
+            how="left",
+            maintain_order="left",
+            suffix="_of_long",
+        )
+        .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+    )
 
 
 def _with_backward_of_loss(pieces: pl.DataFrame, of_phase: pl.DataFrame) -> pl.DataFrame:
