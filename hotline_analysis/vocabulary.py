@@ -40,7 +40,8 @@ UseCause = Literal[
 COMBINED_CAUSES: Mapping[str, UseCause] = {"op": "launching", "launch": "launching", "nothing": "python"}
 """The combined cause of a cause in full detail, or of a thread's activity, if the word differs: the macro `use_cause`.
 
-`nothing` is an activity: a thread without any event runs python.
+`nothing` is an activity: a thread without any event runs python. For the activity `unrecorded`, of a recorder that does
+not show such threads, the cause of idle time is `unknown`.
 """
 GapCause = Literal["host", "sync", "communication", "kernel", "other", "unobserved", "unknown"]
 """Causes of a gap (`idle_gap`): `host` is all time until the launch takes effect, less `sync`; `queued` is split."""
@@ -85,7 +86,7 @@ _IDLE: Mapping[IdleCause | UseCause | GapCause, str] = {
     "kernel": "launched work follows a kernel",
     "other": "launched work waits, no work ended before it",
     "unobserved": "launched work waits, unexplained",
-    "unknown": "launch not in the file",
+    "unknown": "cause not in the file",
 }
 
 PEAK_PARTS: Mapping[str, str] = {

@@ -298,7 +298,7 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
 
     * `load_data`, `python`
     * `launching`: ops and launch calls
-    * `unrecorded`: time between calls, in a trace with neither ops nor frames
+    * `unrecorded`: time without host events, if the recorder shows neither ops nor frames of the process
     * `cpu_tensor`: arithmetic on CPU tensors
     * `sync`: calls that synchronise, beyond the GPU work they wait for
     * `other_ranks`: a collective on another thread, which ends when all ranks have arrived
@@ -338,15 +338,7 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     # The means are rounded. The largest part absorbs the difference.
     rounding = pl.when(pl.int_range(pl.len()) == 0).then(total - pl.col("path_ns").sum()).otherwise(0)
     frame = frame.with_columns(pl.col("path_ns") + rounding)
-    if not has_host_events(trace, chosen_rank):
-        frame = frame.with_columns(pl.col("limit").replace("python", "unrecorded"))
     return frame.sort("path_ns", "limit", descending=[True, False])
-
-
-def has_host_events(trace: Trace, rank: int) -> bool:
-    """Whether the file records CPU activity between calls of the GPU's runtime."""
-    sql = "select exists (select 1 from event where rank = $rank and category in $categories)"
-    return bool(trace.of(rank).sql(sql, rank=rank, categories=["cpu_op", "user_annotation", "python_function"]).item())
 
 
 _COLUMNS = {

@@ -23,7 +23,7 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from hotline_analysis.answers.limits import LIMIT, StepLoop, has_host_events, step_loop
+from hotline_analysis.answers.limits import LIMIT, StepLoop, step_loop
 from hotline_analysis.answers.place_samples import with_samples
 from hotline_analysis.run.trace import Trace
 
@@ -157,8 +157,6 @@ def _pieces(trace: Trace, rank: int, path: pl.DataFrame, start: int, end: int) -
     path = path.with_columns(limit=LIMIT).select("row", "path_ns", *_OF_AN_EDGE)
     if path.is_empty():
         return pl.DataFrame()
-    if not has_host_events(trace, rank):
-        path = path.with_columns(pl.col("limit").replace("python", "unrecorded"))
     of_rank = trace.of(rank)
     times = {"rank": rank, "start_ns": start, "end_ns": end}
     has_frames, has_names = of_rank.sql(

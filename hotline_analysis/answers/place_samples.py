@@ -28,6 +28,10 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     is the same mark, or the same two marks before and after. Only marks known to the samples count: a batch made by
     hand, for example, is a phase of the trace but not a mark in the samples. The name is the innermost user function
     with most of the samples, or an enclosing function with at least half of them.
+
+    Time in the phase forward and outside of the modules is between two calls of the model, if the samples show such
+    time. There may be many places: the loop's own ops, and a function that runs python for long. A long stretch of
+    python without a name is the function with most samples, more than any line of the loop.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
     is_module = pl.col("kind") == "module"
@@ -37,24 +41,12 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     if samples.is_empty() or pieces.filter(is_open).is_empty():
         return pieces
     of_phase = _of_phases(trace, rank, samples)
-    gaps = samples.filter(pl.col("inside_mark").is_null())
-    of_gap = _likely(gaps, ["after_mark", "before_mark"])
-    # by the mark before alone: for the last step, and for marks too short for the samples
-    wholes = gaps.unique(["after_mark", "before_mark"]).group_by("after_mark").agg(pl.col("whole").sum())
-    by_mark_before = gaps.group_by("after_mark", "function", "sampled_source", "is_loop", "is_caller").agg(
-        pl.col("own", "inclusive").sum()
-    )
-    of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
     marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
-    is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
-    rows = (
-        _between_marks(trace, rank, pieces, marks.to_list())
-        .with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
-        .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
-        .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
-        .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
-        .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+    is_between = _is_between(pieces, samples)
+    marked = _between_marks(trace, rank, pieces, marks.to_list()).with_columns(
+        before_mark=pl.when(is_between).then(pl.lit("forward")).otherwise("before_mark")
     )
+    rows = _beside_samples(trace, marked, samples, of_phase)
     is_gap = (pl.col("kind") == "rest") | ~pl.col("phase").is_in(marks.to_list())
     # Between the same marks, a batch made by hand comes next to code of other kinds. The function with most of the
     # samples makes the batch only if the batch takes most of the time.
@@ -64,13 +56,18 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     )
     is_side = is_gap & (pl.col("phase") == "load_data") & (2 * batch_ns < gap_ns)
     function, source, share = (
-        pl.when(is_open & is_gap).then(pl.coalesce(f"{name}_of_gap", f"{name}_of_after")).when(is_open).then(name)
+        pl.when(is_between)
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long"))
+        .when(is_open & is_gap)
+        .then(pl.coalesce(f"{name}_of_gap", f"{name}_of_long", f"{name}_of_after"))
+        .when(is_open)
+        .then(name)
         for name in ("function_of_samples", "sampled_source", "share_pct")
     )
     # A module describes ops better than the module's own `forward`, or than a function with perhaps half of the time.
     is_vague = is_op & (function.str.ends_with("forward") | (share < SURELY_PCT)).fill_null(True)
     # The function that calls the model, `backward()` or `step()` is not the code that runs inside the call.
-    is_call = ~is_gap & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
+    is_call = ~is_gap & ~is_between & pl.col("phase").is_in(_CALLED) & pl.col("is_caller").fill_null(False)
     call_source = pl.coalesce("source", "call_source")
     is_sampled = function.is_not_null() & ~is_vague & ~is_call & ~is_side
     named = rows.with_columns(
@@ -81,6 +78,36 @@ def with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
         sampled_pct=share,
     )
     return _with_backward_of_loss(named, of_phase).select(pieces.columns)
+
+
+def _beside_samples(trace: Trace, pieces: pl.DataFrame, samples: pl.DataFrame, of_phase: pl.DataFrame) -> pl.DataFrame:
+    """The pieces with the likely function of their phase, of the gap between their marks, and of long python there."""
+    gaps = samples.filter(pl.col("inside_mark").is_null())
+    of_gap = _likely(gaps, ["after_mark", "before_mark"])
+    # by the mark before alone: for the last step, and for marks too short for the samples
+    wholes = gaps.unique(["after_mark", "before_mark"]).group_by("after_mark").agg(pl.col("whole").sum())
+    by_mark_before = gaps.group_by("after_mark", "function", "sampled_source", "is_loop", "is_caller").agg(
+        pl.col("own", "inclusive").sum()
+    )
+    of_after = _likely(by_mark_before.join(wholes, on="after_mark"), ["after_mark"])
+    long_ns = trace.sql("select long_python_ns() as ns")["ns"][0]
+    is_long = pl.col("limit").is_in(["python", "load_data"]) & (pl.col("end_ns") - pl.col("start_ns") >= long_ns)
+    is_hook = (pl.col("phase") == "backward") & (pl.col("limit") == "python")
+    return (
+        pieces.with_columns(mark=pl.when(is_hook).then(pl.lit(_HOOKS)).otherwise("phase"))
+        .with_columns(is_long=is_long.fill_null(value=False))
+        .join(of_phase, left_on="mark", right_on="inside_mark", how="left", maintain_order="left")
+        .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
+        .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
+        .join(
+            _longest(gaps).with_columns(is_long=pl.lit(value=True)),
+            on=["after_mark", "before_mark", "is_long"],
+            how="left",
+            maintain_order="left",
+            suffix="_of_long",
+        )
+        .join(_callers(samples), left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+    )
 
 
 def _with_backward_of_loss(pieces: pl.DataFrame, of_phase: pl.DataFrame) -> pl.DataFrame:
@@ -176,6 +203,56 @@ def _between_marks(trace: Trace, rank: int, pieces: pl.DataFrame, marks: list[st
         rows.sort("piece")
         .drop("piece", "started_ns", "starts_ns")
         .with_columns(pl.col("after_mark").fill_null(last), pl.col("before_mark").fill_null(first))
+    )
+
+
+def _is_between(pieces: pl.DataFrame, samples: pl.DataFrame) -> pl.Expr:
+    """Whether a piece is between two calls of the model: in the phase forward, and outside of the modules.
+
+    The samples between calls must be likely to explain this time: a model whose ops are not placed in modules has time
+    outside of modules, too.
+    """
+    if pieces["module_id"].is_not_null().sum() == 0:
+        return pl.lit(value=False)
+    is_forward = pl.col("phase") == "forward"
+    is_outside = is_forward & (pl.col("kind") == "phase")
+    forward_ns, outside_ns = pieces.select(
+        pl.col("path_ns").filter(is_forward).sum().alias("forward"), pl.col("path_ns").filter(is_outside).sum()
+    ).row(0)
+    wholes = samples.group_by("inside_mark", "after_mark", "before_mark").agg(pl.col("whole").max())
+    is_between = pl.col("inside_mark").is_null() & (pl.col("after_mark") == "forward")
+    is_between &= pl.col("before_mark") == "forward"
+    between, inside = wholes.select(
+        pl.col("whole").filter(is_between).sum().alias("between"),
+        pl.col("whole").filter(pl.col("inside_mark") == "forward").sum().alias("inside"),
+    ).row(0)
+    if between < _FEWEST or between * forward_ns < _LIKELY * outside_ns * (between + inside):
+        return pl.lit(value=False)
+    return is_outside
+
+
+def _longest(gaps: pl.DataFrame) -> pl.DataFrame:
+    """The function that runs longest between two calls of the model, if it has most samples of all functions there.
+
+    It also has more samples than each line of the loop, whose samples are mostly ops and python between ops.
+    """
+    between = gaps.filter(after_mark="forward", before_mark="forward")
+    line = between.filter("is_loop")["own"].max() or 0
+    functions = between.filter(~pl.col("is_loop")).with_columns(functions=pl.col("own").sum())
+    best = functions.filter(
+        pl.col("own") >= _FEWEST, pl.col("own") >= _LIKELY * pl.col("functions"), pl.col("own") > line
+    )
+    return (
+        best.sort("own", "sampled_source", descending=[True, False])
+        .head(1)
+        .select(
+            "after_mark",
+            "before_mark",
+            "sampled_source",
+            "is_caller",
+            function_of_samples="function",
+            share_pct=100 * pl.col("own") / pl.col("whole"),
+        )
     )
 
 

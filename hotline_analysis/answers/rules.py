@@ -210,7 +210,7 @@ def _of_places(
     for row in parts.filter(kind="rest", phase="other").sort("path_ns", descending=True).iter_rows(named=True):
         if is_of_xla(trace, rank):  # XLA traces have no stacks to record
             break
-        if row["limit"] in ("python", "unrecorded") and (rules is None or UNNAMED in rules):
+        if row["limit"] == "python" and (rules is None or UNNAMED in rules):
             own_pieces = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
             statement = f"Python that the trace does not name, {row['place']}"
             has_stacks = trace.of(rank).sql("select exists (from python_call where rank = $rank)", rank=rank).item()

@@ -127,5 +127,10 @@ end;
 create or replace macro is_plane_of_xla(process_name) as
 regexp_matches(process_name, '(^|\s)/(host|device):');
 
+-- Whether a process is the host of a recorder of chosen spans: XLA records the TraceMes in its own code, and IBM's
+-- aiu-trace-analyzer (src/aiu_trace_analyzer/pipeline/tb_refinement.py) the jobs that a host hands to its device.
+create or replace macro is_host_of_spans(process_name) as
+is_plane_of_xla(process_name) or regexp_matches(process_name, '(?i)^Host\d+$');
+
 -- A share in percent that rounding took over 100; NULL stays NULL, other than with `least`.
 create or replace macro at_most_all(share_pct) as case when share_pct > 100 then 100.0 else share_pct end;

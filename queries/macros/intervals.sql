@@ -169,8 +169,9 @@ create or replace macro last_begun(spans, of_rank) as table
     select
         track_id,
         start_ns,
-        arg_max(event_id, (depth, event_id)) as event_id,
-        arg_max(name, (depth, event_id)) as name
+        -- One number, because the database compares pairs more slowly.
+        arg_max(event_id, at_place(depth, event_id)) as event_id,
+        arg_max(name, at_place(depth, event_id)) as name
     from query_table(spans)
     where rank = of_rank
     group by track_id, start_ns;
@@ -180,9 +181,9 @@ create or replace macro last_begun(spans, of_rank) as table
 create or replace macro at_place(place, number) as
 (place::hugeint << 64) + number;
 
--- The number in a result of `at_place`.
+-- The number in a result of `at_place`: its lower 64 bits. A remainder takes several times as long.
 create or replace macro number_at(placed) as
-(placed % (1::hugeint << 64))::bigint;
+(placed & ((1::hugeint << 64) - 1))::bigint;
 
 -- Whether an event has no time: its writer left start and duration at 0.
 create or replace macro is_zero_time(start_ns, dur_ns) as

@@ -650,3 +650,55 @@ def test_a_function_around_the_loop_is_no_place(tmp_path: Path, own: int, place:
     caller = {"function": "run", "line": 40, "count": 0, **around}
     loaded = with_frames(steps("nothing"), *parts, loop, caller).load(tmp_path)
     assert [name for kind, name in places(loaded) if kind == "sampled"] == [place] * (place is not None)
+
+
+@pytest.mark.parametrize(
+    ("own", "lines", "python_us", "is_named"),
+    [(70, (), 2000, True), (30, (20, 20), 2000, True), (30, (31, 9), 2000, False), (30, (20, 20), 800, False)],
+    ids=["all samples", "a part of them", "a line of the loop has more", "shorter than a stretch of its own"],
+)
+def test_long_python_between_two_calls_of_the_model_is_a_place(
+    tmp_path: Path, own: int, lines: tuple[int, ...], python_us: int, is_named: bool
+) -> None:
+    """The loop also runs ops between calls, so its lines have a part of the samples there."""
+    trace = TraceBuilder(rank=0)
+    length = python_us + 1000
+    for number in range(3):
+        at = length * number
+        after = at + 300 + python_us
+        trace.step(number, at, at + length)
+        for begin in (at, after):
+            trace.module("Net", 0, begin, begin + 200)
+            trace.op("aten::linear", begin, begin + 100, seq=2 * number + (begin > at)).op(
+                "aten::relu", begin + 100, begin + 200
+            )
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", after + 300, after + 500, seq=2 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", after + 600, after + 700).op("aten::add_", after + 600, after + 700)
+    shared = {"after": "forward", "before": "forward", "gap": own + sum(lines)}
+    loop = [{"function": "main", "line": 40 + number, "count": count} for number, count in enumerate(lines)]
+    frames = [
+        {**shared, "function": "put", "line": 7, "count": own},
+        *({**shared, **each, "is_loop": True} for each in loop),
+    ]
+    rows = places(with_frames(trace, *frames).load(tmp_path))
+    assert (("sampled", "put") in rows) == is_named
+
+
+@pytest.mark.parametrize(("own", "place"), [(70, "ban"), (10, "Net.forward")])
+def test_ops_between_two_calls_of_the_model_are_no_time_of_the_model(tmp_path: Path, own: int, place: str) -> None:
+    """Of 100 samples, some are between two calls. The ops there take 60 % of forward, which 10 do not explain."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        for begin in (at, at + 800):
+            trace.module("Net", 0, begin, begin + 200).op("aten::linear", begin, begin + 200)
+        for begin in range(at + 200, at + 800, 20):
+            trace.op("aten::select", begin, begin + 20)
+    shared = {"after": "forward", "before": "forward"}
+    frames = [
+        {**shared, "function": "Net.forward", "line": 20, "count": 100 - own, "inside": "forward"},
+        {**shared, "function": "ban", "line": 7, "count": own},
+    ]
+    rows = places(with_frames(trace, *frames).load(tmp_path))
+    assert [name for (kind, name), (_, us) in rows.items() if kind == "sampled" and us == 600] == [place]

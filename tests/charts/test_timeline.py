@@ -148,7 +148,7 @@ def test_gpu_work_alone_is_drawn(tmp_path: Path) -> None:
     assert {"a", "b"} <= set(made.detail["short_name"])
     page = made.to_dict()
     assert page["tracks"] == [{"device": "gpu", "name": "stream 7", "gpu": 0}]
-    assert page["idle"] == {0: [(10_000, 10_000, "launch not in the file")]}
+    assert page["idle"] == {0: [(10_000, 10_000, "cause not in the file")]}
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------

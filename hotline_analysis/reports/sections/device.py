@@ -6,7 +6,6 @@ import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.generated import temporal_breakdown
-from hotline_analysis.answers.limits import has_host_events
 from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
@@ -18,8 +17,6 @@ _BUSY = {
     "communication_alone_ns": "communicates and does not compute",
     "memory_only_ns": "only copies",
 }
-_UNRECORDED = "idle: nothing is recorded on the CPU"
-"""For a trace with neither ops nor Python frames: the CPU may run something other than Python."""
 
 
 def gpus_section(balance: Finding) -> Section:
@@ -72,15 +69,13 @@ def device_section(trace: Trace, rank: int) -> Section | None:
     events = trace.query("idle_events", rank=rank, limit=1)
     held = {row["cause"]: row for row in events.iter_rows(named=True)}
     sampled = {row["cause"]: row for row in trace.query("idle_samples", rank=rank, limit=1).iter_rows(named=True)}
-    is_recorded = has_host_events(trace, rank)
     for cause, parts in phase.group_by("cause", maintain_order=True):
         most = held.get(str(cause[0]))
         sample = sampled.get(str(cause[0]))
         mostly = _held(most) if most else ""
         if sample and (cause[0] == "python" or not most):
             mostly = _sampled(sample)
-        title = idle_title(str(cause[0])) if is_recorded or cause[0] != "python" else _UNRECORDED
-        rows.append((title, int(parts["idle_ns"].sum()), parts["phase"][0], mostly))
+        rows.append((idle_title(str(cause[0])), int(parts["idle_ns"].sum()), parts["phase"][0], mostly))
     total = sum(row[1] for row in rows)
     if not total:
         return None

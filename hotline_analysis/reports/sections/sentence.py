@@ -31,13 +31,12 @@ NO_CHANGE = f"No change is known that saves {LEAST_PCT:g} %."
 _HALF_PCT = 50.0
 """Minimum share for "most of it"."""
 _APART_PCT = 1.0  # bounds of a share closer than this are shown as one number
-_IN_A_PLACE = ("python", "unrecorded")  # for these limits, the sentence names the largest place
+_IN_A_PLACE = ("python",)  # for these limits, the sentence names the largest place
 _PLACE = "place"  # key of `_REMEDIES` for a place as the cause instead of a limit
 
 _BECAUSE: Mapping[str, str] = {
     "launching": "the CPU launches kernels too slowly",
     "python": "python runs between the kernels",
-    "unrecorded": "the CPU does work that was not recorded",
     "load_data": "it waits for data",
     "cpu_tensor": "the CPU computes on CPU tensors",
     "sync": "the CPU stops to wait for the GPU",
@@ -69,7 +68,6 @@ _SPENT: Mapping[str, str] = {
 _REMEDIES: Mapping[str, tuple[str, ...]] = {
     "launching": ("host_bound_launching", "compiled_without_graphs"),
     "python": ("python_overhead", "user_stretch", "module_loop", "graph_breaks", "scalar_loops", SLOWEST, UNNAMED),
-    "unrecorded": (UNNAMED, SLOWEST),
     "load_data": tuple(_LOADING),
     "sync": ("read_backs", "explicit_synchronise", "gradient_scaler", "pageable_copies"),
     "cpu_tensor": ("cpu_tensors",),
@@ -203,6 +201,9 @@ def _symptom(
         return Symptom(text, cause, share, limit)
     if limit == "unknown":
         return Symptom(f"For {whole_percent(share)} of the time, the cause of the wait is not in the trace.", "", share)
+    if limit == "unrecorded":
+        text = f"For {whole_percent(share)} of the time, the trace has no host events, so it does not tell the cause."
+        return Symptom(text, "", share)
     if limit == "communication":
         return _communicating(trace, rank, balance)
     if limit in _SPENT and limit not in _BECAUSE:

@@ -125,18 +125,35 @@ piece as (
     where next_ns > done_ns
 ),
 
--- One row per piece and event name, with the self time and the longest event.
+-- One row per piece and event name, with the self time and the longest event. A join by time sorts all rows of both
+-- sides, so it gets only the events between the first piece of the thread and the last.
 name_in_piece as (
     select
         piece.number,
         piece.track_id,
-        cpu_event.short_name,
-        sum(cpu_event.self_ns) as self_ns,
-        arg_max(cpu_event.event_id, (cpu_event.self_ns, -cpu_event.event_id)) as event_id
-    from cpu_event
-    asof inner join piece on cpu_event.track_id = piece.track_id and cpu_event.start_ns >= piece.start_ns
-    where cpu_event.rank = $rank and cpu_event.start_ns < piece.end_ns and not is_step_mark(cpu_event.name)
-    group by piece.number, piece.track_id, cpu_event.short_name
+        near_event.short_name,
+        sum(near_event.self_ns) as self_ns,
+        arg_max(near_event.event_id, (near_event.self_ns, -near_event.event_id)) as event_id
+    from (
+        select cpu_event.*
+        from cpu_event
+        inner join (
+            select
+                track_id,
+                min(start_ns) as first_ns,
+                max(end_ns) as last_ns
+            from piece
+            group by track_id
+        ) as reach on cpu_event.track_id = reach.track_id
+        where
+            cpu_event.rank = $rank
+            and cpu_event.start_ns >= reach.first_ns
+            and cpu_event.start_ns < reach.last_ns
+            and not is_step_mark(cpu_event.name)
+    ) as near_event
+    asof inner join piece on near_event.track_id = piece.track_id and near_event.start_ns >= piece.start_ns
+    where near_event.start_ns < piece.end_ns
+    group by piece.number, piece.track_id, near_event.short_name
 ),
 
 longest_event as (

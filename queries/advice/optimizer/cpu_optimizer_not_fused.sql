@@ -7,6 +7,7 @@
 -- on the CPU); PyTorch performance tuning guide, "Fuse operations".
 --
 -- :reads host_activity, cpu_event, name_info, gpu_event
+-- :only_with cpu_event where phase = 'optimizer'
 -- :finding ops of an optimizer on the CPU and python between them, most of it {name}
 -- :remedy Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the
 --     CPU).

@@ -25,21 +25,36 @@ with op_of_step as (
     where cpu_event.rank = $rank and cpu_event.step = $step and cpu_event.category = 'cpu_op'
 ),
 
--- One row per op, with the enclosing op.
+-- One row per op, with the enclosing op: that of the event one level up.
 sibling as (
     select
-        op_of_step.*,
+        op_of_step.* exclude (parent_id),
         around.op_id as around_id
     from op_of_step
     left join cpu_event as around on around.rank = $rank and op_of_step.parent_id = around.event_id
 ),
 
+-- One row per enclosing op with enough slices for a loop. The windows below are about these only, a small part.
+sliced_op as (
+    select
+        track_id,
+        around_id
+    from sibling
+    where slice is not null
+    group by track_id, around_id
+    having count(*) >= least_loop_rounds()
+),
+
 marked_op as (
     select
-        *,
-        slice is not null and coalesce(lag(slice) over beside is null, true) as begins
+        sibling.*,
+        sibling.slice is not null and coalesce(lag(sibling.slice) over beside is null, true) as begins
     from sibling
-    window beside as (partition by track_id, around_id order by start_ns, event_id)
+    inner join sliced_op
+        on sibling.track_id = sliced_op.track_id and sibling.around_id is not distinct from sliced_op.around_id
+    window beside as (
+        partition by sibling.track_id, sibling.around_id order by sibling.start_ns, sibling.event_id
+    )
 ),
 
 numbered_op as (

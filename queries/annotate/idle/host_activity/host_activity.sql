@@ -8,34 +8,26 @@
 --   sync        inside a call that returns when the GPU is done, including blocking copies,
 --   python      in a hook of autograd (`hook`),
 --   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
---               truncated file, which may lack runtime calls: profilers write them after the ops,
+--               truncated file, which may lack runtime calls: profilers write them after the ops. Not of a recorder
+--               of chosen spans (`loop_thread`), which shows no arithmetic,
 --   op          inside another op or a runtime call, before a launch,
 --   python      inside any other event: python, an annotation,
---   nothing     outside of events.
+--   nothing     outside of events,
+--   unrecorded  outside of events, and the recorder does not show what the thread does there (`loop_thread`).
 -- Threads are included if they launch GPU work or have phases. The pieces of a thread are numbered without gaps, in
 -- order of time. The first piece begins at the start of the trace, and the last piece has no end.
 --
--- :reads event, timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info,
---        thread_wait, hook
+-- :reads event, timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, rank_info, thread_wait,
+--        hook, loop_thread
 -- :column track_id BIGINT  the thread: launches GPU work or has phases
 -- :column number BIGINT    position of the piece on the thread, from 1
 -- :column start_ns BIGINT  start of the piece
 -- :column end_ns BIGINT    end of the piece; NULL for the last piece of a thread
--- :column kind VARCHAR     profiler, load_data, sync, other_ranks, other_thread, cpu_tensor, op, python or nothing; the
---                          glossary explains them
+-- :column kind VARCHAR     profiler, load_data, sync, other_ranks, other_thread, cpu_tensor, op, python, nothing or
+--                          unrecorded; the glossary explains them
 -- :column step STEP        NULL outside every step
 -- :column phase PHASE      NULL outside every step
-with host as (
-    select distinct nesting.track_id
-    from launch
-    inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
-    union
-    select track_id from main_track
-    union
-    select track_id from phase_span
-),
-
-host_event as (
+with host_event as (
     select
         nesting.event_id,
         nesting.track_id,
@@ -48,7 +40,7 @@ host_event as (
         cpu_span.class_id
     from nesting
     inner join cpu_span on nesting.event_id = cpu_span.event_id
-    inner join host on nesting.track_id = host.track_id
+    inner join loop_thread on nesting.track_id = loop_thread.track_id
     where nesting.end_ns > nesting.start_ns
 ),
 
@@ -84,6 +76,7 @@ arithmetic_op as (
     asof inner join bare_op on op.track_id = bare_op.track_id and op.start_ns >= bare_op.start_ns
     where
         op.is_op
+        and op.track_id in (select track_id from loop_thread where is_recorded)
         and op.start_ns < bare_op.end_ns
         and not coalesce(name_class.is_metadata or name_class.is_node or name_class.bucket is not null, false)
         and not exists (select 1 from rank_info where truncated)
@@ -129,7 +122,7 @@ span as (
         phase_span.start_ns,
         phase_span.end_ns
     from phase_span
-    inner join host on phase_span.track_id = host.track_id
+    inner join loop_thread on phase_span.track_id = loop_thread.track_id
     where phase_span.phase = 'load_data'
     union all
     select
@@ -199,7 +192,7 @@ border as (
         0,
         0,
         0
-    from host
+    from loop_thread
 ),
 
 -- Times at which the kind changes.
@@ -247,7 +240,7 @@ label_change as (
         step,
         case when step is not null then coalesce(phase, 'other') end as phase
     from label_segment
-    where track_id in (select track_id from host)
+    where track_id in (select track_id from loop_thread)
     window in_track as (partition by track_id order by label_segment.start_ns)
     qualify (step, phase) is distinct from (lag(step) over in_track, lag(phase) over in_track)
 ),
@@ -269,10 +262,11 @@ select
     row_number() over in_track as number,
     moment.at_ns as start_ns,
     lead(moment.at_ns) over in_track as end_ns,
-    kind_change.kind,
+    if(kind_change.kind = 'nothing' and not loop_thread.is_recorded, 'unrecorded', kind_change.kind) as kind,
     label_change.step,
     label_change.phase
 from moment
+inner join loop_thread on moment.track_id = loop_thread.track_id
 asof inner join kind_change on moment.track_id = kind_change.track_id and moment.at_ns >= kind_change.at_ns
 asof left join label_change on moment.track_id = label_change.track_id and moment.at_ns >= label_change.at_ns
 window in_track as (partition by moment.track_id order by moment.at_ns)

@@ -73,7 +73,7 @@ nothing_part as (
         own_part.end_ns
     from own_part
     cross join main_track
-    where own_part.kind = 'nothing' and own_part.track_id != main_track.track_id
+    where own_part.kind in ('nothing', 'unrecorded') and own_part.track_id != main_track.track_id
 ),
 
 main_range as (
@@ -96,7 +96,7 @@ main_number as (
 
 select own_part.* from own_part
 cross join main_track
-where own_part.kind != 'nothing' or own_part.track_id = main_track.track_id
+where own_part.kind not in ('nothing', 'unrecorded') or own_part.track_id = main_track.track_id
 union all
 select
     main_number.device,

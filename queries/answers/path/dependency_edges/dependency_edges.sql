@@ -92,13 +92,25 @@ host_edge as (
     where is_host
 ),
 
--- One row per edge waiting for another thread, with the awaited work.
+-- One row per edge waiting for another thread, with the awaited work. Only edges before the last wait are looked up.
 waiting_edge as (
     select
         host_edge.number,
         thread_wait.event_id,
         thread_wait.kind
-    from host_edge
+    from (
+        select host_edge.*
+        from host_edge
+        inner join (
+            select
+                track_id,
+                max(end_ns) as last_ns
+            from thread_wait
+            where rank = $rank
+            group by track_id
+        ) as reach on host_edge.track_id = reach.track_id
+        where host_edge.since_ns < reach.last_ns
+    ) as host_edge
     asof inner join (select * from thread_wait where rank = $rank) as thread_wait
         on host_edge.track_id = thread_wait.track_id and host_edge.since_ns >= thread_wait.start_ns
     where host_edge.kind = 'host' and host_edge.since_ns < thread_wait.end_ns
