@@ -322,3 +322,22 @@ def test_a_trace_without_modules(tmp_path: Path) -> None:
     assert tree(opened) == []
     assert spans(opened) == []
     assert {row[0] for row in labels(opened).values()} == {None}
+
+
+def test_the_longest_own_event_is_gpu_work_if_there_is_any(tmp_path: Path) -> None:
+    """`module_time`: a kernel of 5 us before an op of 40 us, and the call of a module without GPU work."""
+    trace = TraceBuilder().module("Net", 0, 0, 200).module("Block", 0, 5, 150)
+    trace.module("Linear", 0, 10, 60).op("mm", 12, 52).launches("gemm", 15, 20).launches("short", 30, 32)
+    trace.module("ReLU", 0, 70, 100).op("relu", 72, 90)
+    found = trace.load(tmp_path).sql(
+        "select path, event_name, longest_ns // 1000, longest_is_gpu"
+        " from module_time inner join model_op using (rank, module_id)"
+        " left join (select event_id, name as event_name from event) as longest on longest_id = longest.event_id"
+        " order by path"
+    )
+    assert found.rows() == [
+        ("Net_0", "nn.Module: Net_0", 200, False),
+        ("Net_0.Block_0", "nn.Module: Block_0", 145, False),
+        ("Net_0.Block_0.Linear_0", "gemm", 5, True),
+        ("Net_0.Block_0.ReLU_0", "nn.Module: ReLU_0", 30, False),
+    ]
