@@ -7,7 +7,7 @@
 --
 -- :param rank BIGINT = NULL    only this rank
 -- :param span BIGINT = 0       the event
--- :reads event, flow, label, launch, nesting, phase_span, step, track
+-- :reads event, flow, cpu_event, gpu_event, phase_span, step, track
 -- :column rank RANK
 -- :column event_id BIGINT      an event of the part
 -- :column role VARCHAR         inside, launched, arrow or name
@@ -19,19 +19,18 @@ with root_depth as (
         event.track_id,
         event.start_ns,
         coalesce(event.end_ns, event.start_ns) as end_ns,
-        nesting.depth
+        cpu_event.depth,
+        cpu_event.step
     from event
-    left join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    left join cpu_event on event.rank = cpu_event.rank and event.event_id = cpu_event.event_id
     where event.event_id = $span and event.ph != 'M' and is_asked($rank, event.rank)
 ),
 
 root_step as (
     select
         root_depth.*,
-        label.step,
         step.event_id is not null as is_step
     from root_depth
-    inner join label on root_depth.rank = label.rank and root_depth.event_id = label.event_id
     left join step on root_depth.rank = step.rank and root_depth.event_id = step.event_id
     where
         root_depth.depth is not null
@@ -42,32 +41,31 @@ root_step as (
 
 inner_event as (
     select
-        nesting.rank,
-        nesting.event_id
-    from nesting
+        cpu_event.rank,
+        cpu_event.event_id
+    from cpu_event
     inner join root_depth
         on
-            nesting.rank = root_depth.rank
-            and nesting.track_id = root_depth.track_id
-            and nesting.start_ns >= root_depth.start_ns
-            and nesting.end_ns <= root_depth.end_ns
-            and nesting.depth > root_depth.depth
+            cpu_event.rank = root_depth.rank
+            and cpu_event.track_id = root_depth.track_id
+            and cpu_event.start_ns >= root_depth.start_ns
+            and cpu_event.end_ns <= root_depth.end_ns
+            and cpu_event.depth > root_depth.depth
     union
     select
-        nesting.rank,
-        nesting.event_id
-    from nesting
-    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+        cpu_event.rank,
+        cpu_event.event_id
+    from cpu_event
     inner join root_step
         on
-            nesting.rank = root_step.rank
-            and label.step = root_step.step
-            and nesting.track_id != root_step.track_id
+            cpu_event.rank = root_step.rank
+            and cpu_event.step = root_step.step
+            and cpu_event.track_id != root_step.track_id
             and (
                 root_step.is_step
-                or label.phase = 'backward'
-                and nesting.start_ns >= root_step.start_ns
-                and nesting.end_ns <= root_step.end_ns
+                or cpu_event.phase = 'backward'
+                and cpu_event.start_ns >= root_step.start_ns
+                and cpu_event.end_ns <= root_step.end_ns
             )
     union
     select
@@ -88,21 +86,23 @@ inner_event as (
     from root_depth
     union
     select
-        launch.rank,
-        launch.runtime_id
-    from launch
-    inner join root_depth on launch.rank = root_depth.rank and launch.event_id = root_depth.event_id
-    where launch.runtime_id is not null
+        gpu_event.rank,
+        gpu_event.runtime_id
+    from gpu_event
+    inner join root_depth on gpu_event.rank = root_depth.rank and gpu_event.event_id = root_depth.event_id
+    where gpu_event.runtime_id is not null
 ),
 
 launched_work as (
     select
-        launch.rank,
-        launch.event_id
-    from launch
+        gpu_event.rank,
+        gpu_event.event_id
+    from gpu_event
     inner join inner_event
-        on launch.rank = inner_event.rank and coalesce(launch.runtime_id, launch.op_id) = inner_event.event_id
-    inner join root_depth on launch.rank = root_depth.rank
+        on
+            gpu_event.rank = inner_event.rank
+            and coalesce(gpu_event.runtime_id, gpu_event.op_id) = inner_event.event_id
+    inner join root_depth on gpu_event.rank = root_depth.rank
     where root_depth.depth is not null
 ),
 

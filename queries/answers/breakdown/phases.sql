@@ -6,7 +6,7 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :reads gpu_event, phase_span, step, label, idle_part, gpu_wait
+-- :reads gpu_event, cpu_event, phase_span, step, idle_part, gpu_wait
 -- :column rank RANK
 -- :column phase PHASE
 -- :column cpu_ns BIGINT           time of the main thread in the phase
@@ -50,14 +50,14 @@ cpu_time as (
 wait_time as (
     select
         gpu_wait.rank,
-        label.phase,
+        cpu_event.phase,
         sum(gpu_wait.waited_ns)::bigint as cpu_waiting_ns
     from gpu_wait
-    inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+    inner join cpu_event on gpu_wait.rank = cpu_event.rank and gpu_wait.event_id = cpu_event.event_id
     -- the main thread, and autograd's thread (the main thread waits for autograd)
     semi join phase_span on gpu_wait.rank = phase_span.rank and gpu_wait.track_id = phase_span.track_id
-    where label.phase is not null and is_asked($step, label.step)
-    group by gpu_wait.rank, label.phase
+    where cpu_event.phase is not null and is_asked($step, cpu_event.step)
+    group by gpu_wait.rank, cpu_event.phase
 ),
 
 -- one row per phase: the launched GPU work

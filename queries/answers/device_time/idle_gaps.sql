@@ -13,7 +13,7 @@
 -- :param module VARCHAR = NULL    only gaps ending with work of this module or its submodules, by path
 -- :param cause GAP_CAUSE = NULL   only gaps of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many gaps; NULL for all
--- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call, python_function
+-- :reads idle_gap, gpu_event, cpu_event, python_call, python_function
 -- :column rank RANK
 -- :column device DEVICE             -1 without a device
 -- :column stream BIGINT             stream; NULL for gaps of the device, or if the events have no stream
@@ -43,15 +43,19 @@ with recursive gap as (
     select
         idle_gap.*,
         idle_gap.end_ns - idle_gap.start_ns as dur_ns,
-        model_op.path as module_path,
+        next_work.module_path,
+        next_work.short_name as next_name,
+        next_work.op_id,
+        next_work.op as op_name,
+        next_work.call_track_id as track_id,
+        next_work.launch_start_ns,
         row_number() over (
             order by
                 idle_gap.end_ns - idle_gap.start_ns desc, idle_gap.rank, idle_gap.start_ns, idle_gap.device,
                 idle_gap.stream
         ) as place
     from idle_gap
-    left join label on idle_gap.rank = label.rank and idle_gap.next_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    left join gpu_event as next_work on idle_gap.rank = next_work.rank and idle_gap.next_id = next_work.event_id
     where
         idle_gap.scope = case when $stream is null then $by else 'stream' end
         and ($rank is null or idle_gap.rank = $rank)
@@ -60,20 +64,15 @@ with recursive gap as (
         and ($step is null or idle_gap.step = $step)
         and ($phase is null or idle_gap.phase = $phase)
         and ($cause is null or idle_gap.cause = $cause)
-        and in_module(model_op.path, $module)
+        and in_module(next_work.module_path, $module)
 ),
 
 -- The longest gaps, with the launching thread of the work at the end.
 chosen_gap as (
     select
         gap.*,
-        launch.op_id,
-        nesting.track_id,
-        greatest(gap.start_ns, least(gap.end_ns, coalesce(launch.launch_start_ns, gap.end_ns))) as launched_ns
+        greatest(gap.start_ns, least(gap.end_ns, coalesce(gap.launch_start_ns, gap.end_ns))) as launched_ns
     from gap
-    left join launch on gap.rank = launch.rank and gap.next_id = launch.event_id
-    left join nesting
-        on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
     where gap.place <= coalesce($limit, 9223372036854775807)
 ),
 
@@ -91,8 +90,8 @@ host_part as (
 
 -- Events on the launching threads during the gaps.
 thread_event as (
-    select nesting.*
-    from nesting
+    select cpu_event.*
+    from cpu_event
     inner join (
         select
             rank,
@@ -103,11 +102,11 @@ thread_event as (
         group by rank, track_id
     ) as thread
         on
-            nesting.rank = thread.rank
-            and nesting.track_id = thread.track_id
-            and nesting.start_ns < thread.end_ns
-            and nesting.end_ns > thread.start_ns
-    where nesting.end_ns > nesting.start_ns
+            cpu_event.rank = thread.rank
+            and cpu_event.track_id = thread.track_id
+            and cpu_event.start_ns < thread.end_ns
+            and cpu_event.end_ns > thread.start_ns
+    where cpu_event.end_ns > cpu_event.start_ns
 ),
 
 -- Borders of events and gaps on the threads, with the innermost event from the border on.
@@ -210,12 +209,11 @@ frame as (
         thread_event.parent_id,
         python_function.name as source
     from thread_event
-    inner join event on thread_event.rank = event.rank and thread_event.event_id = event.event_id
     left join python_function
         on
-            event.rank = python_function.rank
-            and event.name = python_function.name
-            and event.category = 'python_function'
+            thread_event.rank = python_function.rank
+            and thread_event.name = python_function.name
+            and thread_event.category = 'python_function'
             and python_function.is_user
     where exists (select 1 from python_call where thread_event.rank = python_call.rank)
 ),
@@ -254,22 +252,16 @@ select
     chosen_gap.phase,
     chosen_gap.module_path,
     chosen_gap.next_id,
-    next_info.short_name as next_name,
+    chosen_gap.next_name,
     chosen_gap.op_id,
-    op.name as op_name,
+    chosen_gap.op_name,
     busiest_event.event_id as cpu_event_id,
-    cpu_info.short_name as cpu_name,
+    busiest.short_name as cpu_name,
     busiest_event.own_ns::bigint as cpu_ns,
     source.source
 from chosen_gap
-left join event as next_event on chosen_gap.rank = next_event.rank and chosen_gap.next_id = next_event.event_id
-left join name_info as next_info
-    on (next_event.rank, next_event.category, next_event.name) = (next_info.rank, next_info.category, next_info.name)
-left join event as op on chosen_gap.rank = op.rank and chosen_gap.op_id = op.event_id
 left join busiest_event on chosen_gap.place = busiest_event.place
-left join event as cpu on busiest_event.rank = cpu.rank and busiest_event.event_id = cpu.event_id
-left join name_info as cpu_info
-    on (cpu.rank, cpu.category, cpu.name) = (cpu_info.rank, cpu_info.category, cpu_info.name)
+left join cpu_event as busiest on busiest_event.rank = busiest.rank and busiest_event.event_id = busiest.event_id
 left join (
     select
         outer_event.rank,

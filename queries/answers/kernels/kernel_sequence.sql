@@ -11,7 +11,7 @@
 -- :param phase PHASE = NULL           only work launched in this phase
 -- :param module VARCHAR = NULL        only work of this module and its submodules, by path
 -- :param op VARCHAR = NULL            only work launched inside CPU ops with this name
--- :reads gpu_event, cpu_event, label, model_op, name_info, nesting
+-- :reads gpu_event, cpu_event
 -- :column rank RANK
 -- :column device DEVICE               -1 without a device
 -- :column stream BIGINT               stream; -1 if the event has no stream
@@ -33,16 +33,19 @@ with work as (
     select
         rank,
         event_id,
-        category,
-        name,
+        short_name,
         start_ns,
         end_ns,
         device,
         stream_of(stream) as stream,
         runtime_id,
-        coalesce(runtime_id, op_id) as caller_id,
+        call_track_id,
+        call_start_ns,
         launch_start_ns,
-        launch_dur_ns
+        launch_dur_ns,
+        step,
+        phase,
+        module_path
     from gpu_event
     where is_asked($rank, rank)
 ),
@@ -104,13 +107,12 @@ work_in_op as (
         spaced_work.rank,
         spaced_work.event_id
     from spaced_work
-    inner join nesting on spaced_work.rank = nesting.rank and spaced_work.caller_id = nesting.event_id
     asof inner join outer_op
         on
-            nesting.rank = outer_op.rank
-            and nesting.track_id = outer_op.track_id
-            and nesting.start_ns >= outer_op.start_ns
-    where nesting.start_ns < outer_op.end_ns
+            spaced_work.rank = outer_op.rank
+            and spaced_work.call_track_id = outer_op.track_id
+            and spaced_work.call_start_ns >= outer_op.start_ns
+    where spaced_work.call_start_ns < outer_op.end_ns
 )
 
 select
@@ -119,7 +121,7 @@ select
     spaced_work.stream,
     spaced_work.place,
     spaced_work.event_id,
-    name_info.short_name,
+    spaced_work.short_name,
     spaced_work.start_ns,
     spaced_work.end_ns,
     greatest(spaced_work.start_ns - coalesce(spaced_work.before_ns, spaced_work.start_ns), 0) as gap_ns,
@@ -140,15 +142,11 @@ select
         else least(spaced_work.launch_dur_ns, 10 * usual_launch.launch_dur_ns)
     end as launch_ns
 from spaced_work
-inner join name_info
-    on (spaced_work.rank, spaced_work.category, spaced_work.name) = (name_info.rank, name_info.category, name_info.name)
 left join usual_launch on spaced_work.rank = usual_launch.rank
-left join label on spaced_work.rank = label.rank and spaced_work.event_id = label.event_id
-left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 where
     is_asked($device, spaced_work.device)
-    and is_asked($step, label.step)
-    and is_asked($phase, label.phase)
-    and in_module(model_op.path, $module)
+    and is_asked($step, spaced_work.step)
+    and is_asked($phase, spaced_work.phase)
+    and in_module(spaced_work.module_path, $module)
     and ($op is null or (spaced_work.rank, spaced_work.event_id) in (select (rank, event_id) from work_in_op))
 order by spaced_work.rank, spaced_work.device, spaced_work.stream, spaced_work.place

@@ -12,7 +12,7 @@
 -- :param step BIGINT = NULL        only this step
 -- :param module VARCHAR = NULL     only this module and its submodules, by path
 -- :param limit BIGINT >= 0 = 20    maximum number of rows
--- :reads memory_block, model_op, module_ancestor, module_span, module_time, annotated_event, step, gpu_op
+-- :reads memory_block, model_op, module_ancestor, module_span, module_time, cpu_event, step, gpu_event
 -- :column rank RANK
 -- :column module_path VARCHAR      path of the module
 -- :column type VARCHAR             class of the module
@@ -119,15 +119,15 @@ forward_time as (
 -- One row per module: whether its ops are matrix ops or random.
 module_kind as (
     select
-        annotated_event.rank,
+        cpu_event.rank,
         module_ancestor.ancestor_id as module_id,
-        bool_or(is_costly_op(annotated_event.name)) as has_matrix_op,
-        bool_or(is_random_op(annotated_event.name)) as is_random
-    from annotated_event
+        bool_or(is_costly_op(cpu_event.name)) as has_matrix_op,
+        bool_or(is_random_op(cpu_event.name)) as is_random
+    from cpu_event
     inner join module_ancestor
-        on annotated_event.rank = module_ancestor.rank and annotated_event.module_id = module_ancestor.module_id
-    where annotated_event.category = 'cpu_op' and annotated_event.pass = 'forward'
-    group by annotated_event.rank, module_ancestor.ancestor_id
+        on cpu_event.rank = module_ancestor.rank and cpu_event.module_id = module_ancestor.module_id
+    where cpu_event.category = 'cpu_op' and cpu_event.pass = 'forward'
+    group by cpu_event.rank, module_ancestor.ancestor_id
 ),
 
 -- one row per module, with all values per step
@@ -140,7 +140,7 @@ candidate as (
         (module_memory.output_bytes // asked_step.step_count)::bigint as output_bytes,
         ((module_memory.saved_bytes - module_memory.output_bytes) // asked_step.step_count)::bigint as net_bytes,
         (
-            if(module_memory.rank in (select rank from gpu_op), forward_time.gpu_ns, forward_time.cpu_ns)
+            if(module_memory.rank in (select rank from gpu_event), forward_time.gpu_ns, forward_time.cpu_ns)
             // asked_step.step_count
         )::bigint as forward_ns,
         coalesce(module_kind.has_matrix_op, false) as has_matrix_op,

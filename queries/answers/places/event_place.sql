@@ -5,7 +5,7 @@
 --
 -- :param rank BIGINT                   the process rank
 -- :param event BIGINT                  `event_id` of the event
--- :reads launch, nesting, label, model_op, code_frame, module_source, module_span
+-- :reads gpu_event, cpu_event, code_frame, module_source, module_span
 -- :column rank RANK
 -- :column event_id BIGINT              the event
 -- :column module_path VARCHAR          path of the module; NULL if unknown
@@ -15,22 +15,36 @@
 with cpu_side as (
     select coalesce(
         (
-            select coalesce(launch.runtime_id, launch.op_id) from launch
-            where launch.rank = $rank and launch.event_id = $event
+            select coalesce(gpu_event.runtime_id, gpu_event.op_id) from gpu_event
+            where gpu_event.rank = $rank and gpu_event.event_id = $event
         ),
         $event
     ) as event_id
 ),
 
 nested_event as (
-    select nesting.*
-    from nesting
-    inner join cpu_side on nesting.event_id = cpu_side.event_id
-    where nesting.rank = $rank
+    select cpu_event.*
+    from cpu_event
+    inner join cpu_side on cpu_event.event_id = cpu_side.event_id
+    where cpu_event.rank = $rank
 ),
 
+-- one row: the event with its module
 event_label as (
-    select module_id from label
+    select
+        rank,
+        event_id,
+        module_id,
+        module_path
+    from cpu_event
+    where rank = $rank and event_id = $event
+    union all
+    select
+        rank,
+        event_id,
+        module_id,
+        module_path
+    from gpu_event
     where rank = $rank and event_id = $event
 ),
 
@@ -67,13 +81,12 @@ frame as (
 )
 
 select
-    label.rank,
-    label.event_id,
-    model_op.path as module_path,
+    event_label.rank,
+    event_label.event_id,
+    event_label.module_path,
     coalesce(frame.source, module_source.source) as source,
     case when frame.source is null then module_source.function else frame.function end as function
-from label
+from event_label
 cross join frame
-left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-left join module_source on label.rank = module_source.rank and label.module_id = module_source.module_id
-where label.rank = $rank and label.event_id = $event
+left join module_source
+    on event_label.rank = module_source.rank and event_label.module_id = module_source.module_id

@@ -11,7 +11,7 @@
 -- :param step BIGINT = NULL                    only intervals starting while this step runs on the CPU
 -- :param phase PHASE = NULL                    only intervals starting while the main thread is in this phase
 -- :param max_queue_length BIGINT >= 1 = 1000   number of launches in a full queue
--- :reads queue_change, launch, gpu_op
+-- :reads queue_change, gpu_event
 -- :column rank RANK
 -- :column device DEVICE                   -1 without a device
 -- :column stream BIGINT                   stream; -1 if the events have no stream
@@ -40,14 +40,13 @@ with usual_call as (
         median(launch_dur_ns) as call_ns
     from (
         select distinct
-            launch.rank,
-            device_of(gpu_op.device) as device,
-            stream_of(gpu_op.stream) as stream,
-            launch.runtime_id,
-            launch.launch_dur_ns
-        from launch
-        inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-        where launch.runtime_id is not null
+            rank,
+            device,
+            stream_of(stream) as stream,
+            runtime_id,
+            launch_dur_ns
+        from gpu_event
+        where runtime_id is not null
     )
     group by rank, device, stream
 ),

@@ -8,7 +8,7 @@
 --   order_and_name  there are as many kernel launches as ranges, and in order, ranges of one name have the same
 --                   launching op in at least 90 % of the cases. Order alone is not enough
 --
--- :reads event, event_args, nesting, launch, label, model_op
+-- :reads event, event_args, cpu_event, gpu_event
 -- :column rank RANK
 -- :column event_id BIGINT      the profiled range
 -- :column kernel VARCHAR       name of the kernel; `__missing__` if the profiler lost the name
@@ -94,8 +94,8 @@ match_by_place as (
             profiled_range.rank = ordered_call.rank
             and profiled_range.place = ordered_call.place
             and profiled_range.range_count = ordered_call.call_count
-    inner join nesting on ordered_call.rank = nesting.rank and ordered_call.event_id = nesting.event_id
-    left join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
+    inner join cpu_event as call on ordered_call.rank = call.rank and ordered_call.event_id = call.event_id
+    left join cpu_event as op on call.rank = op.rank and call.op_id = op.event_id
 ),
 
 -- Ranks on which ranges of one name nearly always have the same op.
@@ -192,7 +192,7 @@ matched_range as (
         profiled_range.name,
         profiled_range.args,
         coalesce(match_by_correlation.kernel_id, match_by_time.kernel_id) as kernel_id,
-        coalesce(match_by_correlation.launch_id, launch.runtime_id, match_by_place.launch_id) as launch_id,
+        coalesce(match_by_correlation.launch_id, gpu_event.runtime_id, match_by_place.launch_id) as launch_id,
         case
             when match_by_correlation.launch_id is not null or match_by_correlation.kernel_id is not null
                 then 'correlation'
@@ -209,10 +209,10 @@ matched_range as (
             profiled_range.rank = match_by_place.rank
             and profiled_range.event_id = match_by_place.event_id
             and profiled_range.rank in (select rank from rank_in_order)
-    left join launch
+    left join gpu_event
         on
-            profiled_range.rank = launch.rank
-            and coalesce(match_by_correlation.kernel_id, match_by_time.kernel_id) = launch.event_id
+            profiled_range.rank = gpu_event.rank
+            and coalesce(match_by_correlation.kernel_id, match_by_time.kernel_id) = gpu_event.event_id
 ),
 
 -- one row per range, with the op, step, phase and module of its launch
@@ -221,15 +221,13 @@ attributed_range as (
         matched_range.*,
         op.event_id as op_id,
         op.name as op,
-        label.step,
-        label.phase,
-        model_op.path as module_path,
+        call.step,
+        call.phase,
+        call.module_path,
         kernel.dur_ns as kernel_ns
     from matched_range
-    left join nesting on matched_range.rank = nesting.rank and matched_range.launch_id = nesting.event_id
-    left join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
-    left join label on matched_range.rank = label.rank and matched_range.launch_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    left join cpu_event as call on matched_range.rank = call.rank and matched_range.launch_id = call.event_id
+    left join cpu_event as op on call.rank = op.rank and call.op_id = op.event_id
     left join kernel on matched_range.rank = kernel.rank and matched_range.kernel_id = kernel.event_id
 )
 

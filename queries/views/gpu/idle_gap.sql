@@ -10,7 +10,7 @@
 -- two kernels (also `kernel`, HTA's threshold), and a longer gap is `other`. Overlapping work leaves no gap, and there
 -- is no gap before the first work of a stream.
 --
--- :reads gpu_event, gpu_busy, cpu_event, launch, nesting, label, gpu_gap
+-- :reads gpu_event, gpu_busy, cpu_event, gpu_gap
 -- :column rank RANK
 -- :column scope VARCHAR      device: no stream of the device works; stream: this stream does not work, but others may
 -- :column device DEVICE      -1 without a device
@@ -80,16 +80,15 @@ next_launch as (
         gap.event_id as next_id,
         gap.since_ns as start_ns,
         gap.start_ns as end_ns,
-        launch.link is null as is_unlinked,
-        nesting.track_id,
-        launched_in_gap(gap.since_ns, gap.start_ns, launch.launch_start_ns) as launched_ns,
+        gap.step,
+        gap.phase,
+        gap.link is null as is_unlinked,
+        gap.call_track_id as track_id,
+        launched_in_gap(gap.since_ns, gap.start_ns, gap.launch_start_ns) as launched_ns,
         launch_due_in_gap(
-            gap.since_ns, gap.start_ns, launched_ns, launch.launch_start_ns + launch.launch_dur_ns
+            gap.since_ns, gap.start_ns, launched_ns, gap.launch_start_ns + gap.launch_dur_ns
         ) - launched_ns as launching_ns
     from stream_gap as gap
-    inner join launch on gap.rank = launch.rank and gap.event_id = launch.event_id
-    left join nesting
-        on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
 -- Total time of the launching thread in waiting calls up to the start of the gap, and then up to the launch.
@@ -144,8 +143,8 @@ part as (
         gap_launch.start_ns,
         gap_launch.end_ns,
         gap_launch.next_id,
-        label.step,
-        label.phase,
+        gap_launch.step,
+        gap_launch.phase,
         case
             when gap_launch.is_unlinked then 0
             else
@@ -163,7 +162,6 @@ part as (
         ) as is_unobserved,
         case when gap_launch.is_unlinked then gap_launch.end_ns - gap_launch.start_ns else 0 end as unknown_ns
     from gap_launch
-    inner join label on gap_launch.rank = label.rank and gap_launch.next_id = label.event_id
     asof left join busy_stretch on gap_launch.rank = busy_stretch.rank and gap_launch.end_ns > busy_stretch.start_ns
     union all
     select

@@ -3,7 +3,7 @@
 -- A gradient has the shape and type of its parameter. Without recorded shapes, the model table gives the size of a
 -- module's parameters, split evenly over the module's gradients in a pass.
 --
--- :reads gpu_event, cpu_event, nesting, op, phase_span, model_state
+-- :reads gpu_event, cpu_event, op, phase_span, model_state
 -- :column rank RANK
 -- :column event_id BIGINT      autograd node accumulating the gradient
 -- :column track_id BIGINT      thread of the node
@@ -84,13 +84,12 @@ module_gradient as (
 -- Launches except collectives, since the collectives of a bucket compute no gradients.
 work_launch as (
     select
-        nesting.rank,
-        nesting.track_id,
-        nesting.start_ns,
-        gpu_event.event_id
+        rank,
+        call_track_id as track_id,
+        call_start_ns as start_ns,
+        event_id
     from gpu_event
-    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
-    where gpu_event.class != 'communication'
+    where runtime_id is not null and call_start_ns is not null and class != 'communication'
 )
 
 select

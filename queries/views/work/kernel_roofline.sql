@@ -7,7 +7,7 @@
 -- or to the host have no roofline time, since they do not run at memory bandwidth. The values are NULL without shapes,
 -- a formula or the peaks of the GPU.
 --
--- :reads gpu_event, op_claim, op_work, event, owned_time, device_peak, gpu_model
+-- :reads gpu_event, op_claim, op_work, cpu_event, owned_time, device_peak, gpu_model
 -- :column rank RANK
 -- :column event_id BIGINT          the GPU event
 -- :column device DEVICE            -1 without a device
@@ -80,7 +80,7 @@ with work as ( -- noqa: ST03
     from gpu_event
     left join op_claim on gpu_event.rank = op_claim.rank and gpu_event.event_id = op_claim.event_id
     left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
-    left join event as working_op on op_claim.rank = working_op.rank and op_claim.work_id = working_op.event_id
+    left join cpu_event as working_op on op_claim.rank = working_op.rank and op_claim.work_id = working_op.event_id
 )
 
 select

@@ -1,6 +1,6 @@
 -- Duration of light ops: the launched GPU work, or the CPU time on ranks without GPU work.
 --
--- :reads gpu_event, made_block, nesting, gpu_op
+-- :reads gpu_event, cpu_event, made_block
 -- :column rank RANK
 -- :column op_id BIGINT    the op
 -- :column name VARCHAR    name of the op
@@ -14,9 +14,9 @@ with light_op as (
         made_block.name,
         made_block.op_start_ns,
         made_block.op_dur_ns,
-        nesting.track_id
+        cpu_event.track_id
     from made_block
-    inner join nesting on made_block.rank = nesting.rank and made_block.op_id = nesting.event_id
+    inner join cpu_event on made_block.rank = cpu_event.rank and made_block.op_id = cpu_event.event_id
     where made_block.is_light
 ),
 
@@ -50,6 +50,8 @@ select
     light_op.rank,
     light_op.op_id,
     light_op.name,
-    if(light_op.rank in (select rank from gpu_op), coalesce(gpu_time.time_ns, 0), light_op.op_dur_ns)::bigint as time_ns
+    if(
+        light_op.rank in (select rank from gpu_event), coalesce(gpu_time.time_ns, 0), light_op.op_dur_ns
+    )::bigint as time_ns
 from light_op
 left join gpu_time on light_op.rank = gpu_time.rank and light_op.op_id = gpu_time.op_id

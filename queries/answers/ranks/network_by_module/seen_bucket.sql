@@ -4,7 +4,7 @@
 -- sent after it.
 --
 -- :takes rank, step
--- :reads cpu_event, accumulation, collective_call, gpu_event, gpu_state, nesting
+-- :reads cpu_event, accumulation, collective_call, gpu_event, gpu_state
 -- :column rank RANK
 -- :column place BIGINT         the gradient, as in `accumulation`
 -- :column bucket BIGINT        number of the bucket in its pass, from 0
@@ -31,17 +31,17 @@ hook_call as (
         collective_call.start_ns,
         collective_call.end_ns,
         gpu_event.device,
-        nesting.start_ns as at_ns
+        gpu_event.call_start_ns as at_ns
     from collective_call
     inner join gpu_event on collective_call.rank = gpu_event.rank and collective_call.event_id = gpu_event.event_id
-    inner join nesting on gpu_event.rank = nesting.rank and gpu_event.runtime_id = nesting.event_id
     asof inner join node_call
         on
-            nesting.rank = node_call.rank
-            and nesting.track_id = node_call.track_id
-            and nesting.start_ns >= node_call.start_ns
+            gpu_event.rank = node_call.rank
+            and gpu_event.call_track_id = node_call.track_id
+            and gpu_event.call_start_ns >= node_call.start_ns
     where
-        collective_call.name = 'allreduce'
+        gpu_event.runtime_id is not null
+        and collective_call.name = 'allreduce'
         and is_asked($rank, collective_call.rank)
         and is_asked($step, collective_call.step)
         and contains(node_call.name, 'AccumulateGrad')
