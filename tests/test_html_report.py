@@ -361,3 +361,15 @@ def test_a_large_trace_opens_and_answers_quickly(browser: Browser, tmp_path: Pat
         " document.querySelector('.hl-slice:not(.hl-open)').click(); return performance.now() - begun; })()"
     )
     assert browser.run(click) < 2000
+
+
+def test_a_recording_without_steps_is_not_called_a_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("aten::conv2d", 0, 60).op("aten::mm", 60, 100)
+    with trace.load(tmp_path) as opened:
+        screen = ha.report(opened).screen
+        page = ha.report(opened).to_html(ha.charts.timeline(opened))
+    assert screen is not None
+    assert not screen.has_steps
+    assert "<b>The whole recording</b>" in page
+    assert "Of the whole recording:" in page
+    assert "whole step" not in page

@@ -130,6 +130,8 @@ class Screen:
     kinds: Sequence[Kind] = field(default_factory=tuple)
     lengths: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
     """Counted steps in order: number, length without the profiler's own work, and kind."""
+    has_steps: bool = True
+    """Whether anything tells steps apart; otherwise step 0 is the whole recording."""
     picture: Picture | None = None
     """The picture of the step for text and notebooks; None if the trace has no time to show."""
 
@@ -151,6 +153,7 @@ def first_screen(
     """The first screen of the report on a rank."""
     steps = trace.query("step_lengths", rank=rank)
     lengths = steps.filter(pl.col("kind").is_not_null()).sort("start_ns")
+    has_steps = steps.filter(pl.col("evidence") != "whole_trace").height > 0
     kinds = _kinds(trace, rank, loop)
     limit = _limit(bound, symptom, actions)
     times = {} if bound.answer == "no-gpu" else device_times(trace, rank)
@@ -162,12 +165,13 @@ def first_screen(
     return Screen(
         chips=list(_chips(trace, info, loop, unprofiled, caveats)),
         parts=parts,
-        whole="Of all observed time:" if times else "Of a mean step:",
+        whole="Of all observed time:" if times else "Of a mean step:" if has_steps else "Of the whole recording:",
         hot=hot,
         changes=changes,
         causes=causes,
         kinds=kinds,
         lengths=lengths.select("step", pl.col("length_ns") - pl.col("profiler_ns"), "kind").rows(),
+        has_steps=has_steps,
         picture=None if bound.answer == "no-run" else _picture(trace, rank, steps, kinds, hot, changes, causes, parts),
     )
 

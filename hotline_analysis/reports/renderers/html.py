@@ -136,6 +136,7 @@ def _screen(screen: Screen, head: Sequence[str]) -> dict[str, Any]:
         "figures": [_figure(each) for each in figures],
         "chips": screen.chips,
         "whole": screen.whole,
+        "has_steps": screen.has_steps,
         "parts": [
             {
                 "words": each.words,
@@ -205,7 +206,7 @@ def _views(timeline: Timeline, screen: Screen) -> list[dict[str, Any]]:
     views = []
     for at, each in enumerate((timeline, *timeline.others)):
         kind = kinds.get(each.step) if each.step is not None else None
-        said = f"step {each.step}" if each.step is not None else "the whole trace"
+        said = f"step {each.step}" if each.step is not None and screen.has_steps else "the whole recording"
         spans, cause = (
             [
                 [
