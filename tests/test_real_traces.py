@@ -303,6 +303,9 @@ class _Threads:
         # Without steps, the thread that the time after the last work is told of.
         main = main or trace.sql("select track_id from idle_part where next_id is null and track_id is not null").rows()
         self._main = main[0][0] if main else None
+        # A recorder of calls alone does not show what the host does between them.
+        shows_host = "category in ('cpu_op', 'user_annotation', 'python_function')"
+        self._rest = "python" if trace.sql(f"select 1 from event where {shows_host} limit 1").height else "unknown"
 
     @staticmethod
     def _hooks(trace: Trace) -> dict[int, list[tuple[int, int]]]:
@@ -338,7 +341,7 @@ class _Threads:
                 here = [piece for window in left for piece in within(spans, window)]
                 expected[kind] += sum(last - first for first, last in here)
                 left = [piece for window in left for piece in without(here, window)]
-        expected["python"] += sum(last - first for first, last in left)
+        expected[self._rest] += sum(last - first for first, last in left)
 
 
 def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
