@@ -128,6 +128,34 @@ def test_ops_alone_are_computing(tmp_path: Path) -> None:
     assert "Phases" not in screen
 
 
+def test_a_file_with_only_the_mark_of_the_profiler(tmp_path: Path) -> None:
+    """As written by a profiler whose schedule began its next cycle, or of a program that computes on other threads."""
+    trace = TraceBuilder().complete("Trace", "PyTorch Profiler (0)", 0, 500)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The file has no op, call or region of the program" in screen
+    assert "on_trace_ready" in screen
+    assert "CPU time" not in screen
+    assert "No change is known" not in screen
+
+
+def trained(count: int = 3, optimizer: str = "SGD") -> TraceBuilder:
+    """Steps of 100 us: 30 us forward, 50 us backward, 4 us of python without a name, 16 us optimizer."""
+    trace = TraceBuilder()
+    for number in range(count):
+        at = 100 * number
+        trace.op("aten::conv2d", at, at + 30, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 30, at + 80, seq=number + 1)
+        trace.annotation(f"Optimizer.step#{optimizer}.step", at + 84, at + 100).op("aten::add_", at + 84, at + 100)
+    return trace
+
+
+def test_a_small_rest_is_not_the_slowest_place(tmp_path: Path) -> None:
+    """Without modules and stacks, 4 of 100 us are between the phases. The ops have the other 96."""
+    screen = hotline("report", str(trained().write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "Slowest places" not in screen
+    assert re.search(r"Slowest ops +calls", screen)
+
+
 def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:
     with ha.load(Path(__file__).parent / "data/cnn_checkpoint.json.gz") as trace:
         report = ha.report(trace)

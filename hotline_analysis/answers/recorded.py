@@ -30,6 +30,14 @@ _SAID = {
 }
 
 
+_NOTHING = (
+    "The file has no op, call or region of the program, only the profiler's own mark. Usual causes: the program computes"
+    " on another thread than the thread that starts the profiler; or a schedule began its next cycle before the file was"
+    " written (write the file in on_trace_ready)."
+)
+"""For a file of PyTorch's profiler that is empty. See `schedule` and `on_trace_ready` of torch/profiler/profiler.py."""
+
+
 # Caches by trace and rank, because several answers of a report ask the same questions.
 _no_run: weakref.WeakKeyDictionary[Trace, dict[int, str]] = weakref.WeakKeyDictionary()
 _unknown_tracks: weakref.WeakKeyDictionary[Trace, dict[int, pl.DataFrame]] = weakref.WeakKeyDictionary()
@@ -117,6 +125,8 @@ def _said_of_unknown(trace: Trace, rank: int) -> str:
 def _said_of_no_run(trace: Trace, rank: int) -> str:
     if reason := _said_of_unknown(trace, rank):
         return reason
+    if _records_only_profiler(trace, rank):
+        return _NOTHING
     caveats = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False], nulls_last=True)
     worst = next((row for row in caveats.iter_rows(named=True) if row["caveat"] in _SAID), None)
     if worst is None or worst["share_pct"] is None or worst["share_pct"] < _MOST_PCT:
@@ -124,6 +134,19 @@ def _said_of_no_run(trace: Trace, rank: int) -> str:
     return _SAID[worst["caveat"]].format(
         count=worst["count"], share=percent(worst["share_pct"]), time=duration(worst["time_ns"])
     )
+
+
+def _records_only_profiler(trace: Trace, rank: int) -> bool:
+    """Whether the only timed event of a rank's file is the profiler's own span over the recording."""
+    frame = trace.of(rank).sql(
+        """
+        select coalesce(bool_and(category = 'trace'), false) as found
+        from event
+        where rank = $rank and end_ns > start_ns
+        """,
+        rank=rank,
+    )
+    return bool(frame["found"][0])
 
 
 def lacks_gpu_work(trace: Trace, rank: int) -> bool:

@@ -309,11 +309,16 @@ def _phases_title(report: Content) -> str:
 
 def _places(report: Content, width: int, most: int) -> Iterator[_Line]:
     section = _section(report, "places")
-    found = [] if section is None else section.rows.iter_rows(named=True)
+    found = [] if section is None else list(section.rows.iter_rows(named=True))
     rows = [row for row in found if row["named_by"] in _KINDS_OF_PLACES and row["path_pct"] >= 1][:most]
-    # Ops outside all places are better told apart by op.
-    if all(row["named_by"] == "without a name" and row.get("limit") == "cpu_tensor" for row in rows):
-        yield from _ops(report, width, most)
+    # Without named places, ops tell more: a small rest beside the phases is not the slowest place, and ops outside all
+    # places are better told apart by op. Python without a name has no ops.
+    if all(row["named_by"] == "without a name" for row in rows):
+        is_python = bool(rows) and rows[0] == found[0] and rows[0].get("limit") in ("python", "unrecorded")
+        if not is_python and (ops := list(_ops(report, width, most))):
+            yield from ops
+            return
+    if not rows:
         return
     shared = shared_path([row["place"] for row in rows if row["named_by"] == "module"])
     cells = []
