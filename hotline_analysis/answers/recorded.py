@@ -31,9 +31,9 @@ _SAID = {
 
 
 _NOTHING = (
-    "The file has no op, call or region of the program, only the profiler's own mark. Usual causes: the program computes"
-    " on another thread than the thread that starts the profiler; or a schedule began its next cycle before the file was"
-    " written (write the file in on_trace_ready)."
+    "The file has no op, call or region of the program, only the profiler's own mark. Usual causes: the program"
+    " computes on another thread than the thread that starts the profiler; or a schedule began its next cycle before"
+    " the file was written (write the file in on_trace_ready)."
 )
 """For a file of PyTorch's profiler that is empty. See `schedule` and `on_trace_ready` of torch/profiler/profiler.py."""
 
