@@ -30,6 +30,9 @@ _SAID = {
 }
 
 
+_OF_START_UP = {"compilation", "first_calls"}
+"""Caveats on work that only the first steps do."""
+_SEVERAL = 2  # counted steps that show the length of a usual step
 _NOTHING = (
     "The file has no op, call or region of the program, only the profiler's own mark. Usual causes: the program"
     " computes on another thread than the thread that starts the profiler; or a schedule began its next cycle before"
@@ -131,8 +134,34 @@ def _said_of_no_run(trace: Trace, rank: int) -> str:
     worst = next((row for row in caveats.iter_rows(named=True) if row["caveat"] in _SAID), None)
     if worst is None or worst["share_pct"] is None or worst["share_pct"] < _MOST_PCT:
         return ""
-    return _SAID[worst["caveat"]].format(
+    text = _SAID[worst["caveat"]].format(
         count=worst["count"], share=percent(worst["share_pct"]), time=duration(worst["time_ns"])
+    )
+    return f"{text}{_only_later_steps(trace, rank)}" if worst["caveat"] in _OF_START_UP else text
+
+
+def _only_later_steps(trace: Trace, rank: int) -> str:
+    """How to leave the start-up work out, if the file has usual steps after it; else empty.
+
+    Shares of the whole recording, such as the slowest op and the idle GPU, would be about the start-up work.
+    """
+    frame = trace.of(rank).sql(
+        """
+        select
+            count(*) as step_count,
+            sum(length_ns)::bigint as length_ns,
+            sum(start_up_ns)::bigint as start_up_ns
+        from step_length
+        where rank = $rank and kind is not null
+        """,
+        rank=rank,
+    )
+    count, length_ns, start_up_ns = frame.row(0)
+    if count < _SEVERAL or 100 * start_up_ns >= _MOST_PCT * length_ns:
+        return ""
+    return (
+        f" The {count:,} steps after it take {duration(length_ns // count)} each on average; to see what limits them,"
+        " leave the first step out: schedule(wait=1, warmup=1, active=3)."
     )
 
 
