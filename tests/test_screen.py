@@ -149,6 +149,39 @@ def trained(count: int = 3, optimizer: str = "SGD") -> TraceBuilder:
     return trace
 
 
+def test_python_that_takes_longer_than_the_ops_is_the_cause(tmp_path: Path) -> None:
+    """A rollout: six times a model for 200 us and an environment for 1,200 us; then 1,600 us of backward and optimizer.
+
+    Of 10,000 us, 7,200 have no event. Without stacks, the environment has no name.
+    """
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 10_000 * number
+        for turn in range(6):
+            trace.op("aten::linear", at + 1400 * turn, at + 1400 * turn + 200, seq=10 * number + turn + 1)
+        for turn in reversed(range(6)):
+            start = at + 8400 + 200 * (5 - turn)
+            node = "autograd::engine::evaluate_function: AddmmBackward0"
+            trace.op(node, start, start + 200, seq=10 * number + turn + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 9600, at + 10_000).op("aten::add_", at + 9600, at + 10_000)
+    screen = " ".join(hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH).split())
+    assert "The CPU runs python between the ops for 72 % of the time." in screen
+    assert "a step would take 2.80 ms instead of 10.0 ms" in screen
+    assert "What takes the time? Python between ops" in screen
+    assert "Name this time: record stacks" in screen
+
+
+def test_a_region_around_all_the_computing_is_not_in_its_way(tmp_path: Path) -> None:
+    """A benchmark: 400 us in the region of the warm-up and 600 us in the region that is measured, 940 us in ops."""
+    trace = TraceBuilder().annotation("warmup", 0, 400).op("aten::conv2d", 10, 390)
+    trace.annotation("benchmark", 400, 1000).op("aten::conv2d", 420, 980)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The CPU computes for 94 % of the time, most of it in conv2d." in screen
+    assert "Run this code less often" not in screen
+    assert "Speed up the slowest place" not in screen
+    assert re.search(r"benchmark +600 µs +60 % +region", screen)
+
+
 def test_a_small_rest_is_not_the_slowest_place(tmp_path: Path) -> None:
     """Without modules and stacks, 4 of 100 us are between the phases. The ops have the other 96."""
     screen = hotline("report", str(trained().write(tmp_path / "trace.json")), columns=WIDTH)

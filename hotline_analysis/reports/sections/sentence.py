@@ -358,6 +358,7 @@ def _of_cpu(
     text = f"The CPU {cause} for {whole_percent(wait)} of the time."
     found.append(Symptom(text, cause, wait, "other_thread", "Another thread"))
     largest = max((each for each in found if each is not None), key=lambda each: each.share_pct or 0.0)
+    limits = bound.evidence
     compute = sum(shares.get(limit, 0.0) for limit in ("cpu_tensor", "launching"))
     if (largest.share_pct or 0.0) >= min(compute, bound.thresholds.get("largest_pct", compute)):
         return largest
@@ -368,6 +369,12 @@ def _of_cpu(
     least = max(compute * (part or 0.0) / 100, bound.thresholds.get("balanced_pct", 0.0))
     if found[0] is not None and is_of_user and (found[0].share_pct or 0.0) > least:
         return found[0]
+    python = sum(shares.get(limit, 0.0) for limit in _IN_A_PLACE)
+    if python > compute:
+        cause = "runs python between the ops"
+        text = f"The CPU {cause} for {whole_percent(python)} of the time."
+        without_python = limits.filter(pl.col("limit").is_in(_IN_A_PLACE))["without_ns"].min()
+        return Symptom(text, cause, python, "", "Python between ops", without_python)  # type: ignore[arg-type]
     text = f"The CPU computes for {whole_percent(compute)} of the time"
     if part is None:
         return Symptom(f"{text}.", "computes", compute, "", "Computing")
@@ -400,7 +407,8 @@ def _evaluating(trace: Trace, rank: int) -> Symptom | None:
 def _of_place(trace: Trace, rank: int, phases: Sequence[PhaseTime]) -> Symptom | None:
     """The symptom of the user's slowest place, or of unnamed code if the latter takes longer; `None` for loading.
 
-    Ops outside all modules are unnamed code beside the phases of a loop. In a trace without phases, all ops are.
+    Ops outside all modules are beside the phases of a loop: unnamed, or of the function or region around them. In a
+    trace without phases, such ops are the program's own computing, which nothing holds up.
     """
     rows = slowest_places(trace, rank=rank).filter(pl.col("kind").is_in([*_OF_USER, "rest"]))
     if rows.is_empty() or not rows["path_ns"][0]:
@@ -409,9 +417,11 @@ def _of_place(trace: Trace, rank: int, phases: Sequence[PhaseTime]) -> Symptom |
     if row["phase"] == "load_data":
         return None  # loading is a symptom of its own, which names this place
     share, words = row["path_pct"], place_words(row, short=True)
+    has_phases = any(each.phase != "other" for each in phases)
+    if row["limit"] not in _IN_A_PLACE and not has_phases:
+        return None
     if row["kind"] == "rest":
-        is_beside_phases = row["phase"] == "other" and any(each.phase != "other" for each in phases)
-        if row["limit"] not in _IN_A_PLACE and not is_beside_phases:
+        if row["limit"] not in _IN_A_PLACE and row["phase"] != "other":
             return None
         cause = f"code that has no name in the trace, {words}"
         text = f"For {whole_percent(share)} of the time, the CPU runs {cause}."
