@@ -11,7 +11,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.remedies import REMEDIES
+from hotline_analysis.answers.remedies import REMEDIES, code_for
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice
 from hotline_analysis.catalog import queries
 from hotline_analysis.reports import Report
@@ -189,6 +189,42 @@ def test_a_small_rest_is_not_the_slowest_place(tmp_path: Path) -> None:
     assert re.search(r"Slowest ops +calls", screen)
 
 
+@pytest.mark.parametrize(("names", "code"), [(["SGD"], "torch.optim.SGD("), (["SGD", "Adam"], "torch.optim.AdamW(")])
+def test_the_code_has_the_optimizer_of_the_program(names: list[str], code: str, tmp_path: Path) -> None:
+    """Of several optimizers, none is chosen: the code is an example."""
+    trace = TraceBuilder(rank=0)
+    for number, name in enumerate(names):
+        trace.annotation(f"Optimizer.step#{name}.step", 100 * number, 100 * number + 50)
+    change = code_for(trace.load(tmp_path), 0, REMEDIES["cpu_optimizer_not_fused"].code)
+    assert "".join(change.split()).startswith(f"optimizer={code}")
+
+
+@pytest.mark.parametrize(
+    ("is_compiled", "code"), [(False, "torch.compile(model)"), (True, "torch.compile(train_step)")]
+)
+def test_a_compiled_model_is_not_to_be_compiled(is_compiled: bool, code: str, tmp_path: Path) -> None:
+    """The optimizer has python for 15 of 100 us, beside a model that is compiled or not."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 100 * number
+        if is_compiled:
+            trace.annotation("Torch-Compiled Region: 0/0", at, at + 30)
+        trace.op("aten::conv2d", at, at + 30, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 30, at + 80, seq=number + 1)
+        trace.annotation("Optimizer.step#LBFGS.step", at + 80, at + 100).op("aten::add_", at + 90, at + 95)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "Run less python between ops" in screen
+    assert code in screen
+
+
+def test_without_steps_all_times_are_of_the_recording(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("aten::conv2d", 0, 40, seq=1).op("aten::relu", 60, 80).op("aten::mm", 90, 100)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "no steps marked" in screen
+    assert "of a step" not in screen
+    assert "tells more about 30.0 µs of the recording" in screen
+
+
 def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:
     with ha.load(Path(__file__).parent / "data/cnn_checkpoint.json.gz") as trace:
         report = ha.report(trace)
@@ -279,6 +315,7 @@ class Loop:
     """A loop with a mean step of 100 ns."""
 
     mean_ns = 100
+    loops = True
 
 
 def chosen(*advice: Advice, worth: pl.DataFrame | None = WORTH) -> list[Action]:
@@ -300,6 +337,7 @@ def test_an_action_without_a_prediction_has_the_least_step(monkeypatch: pytest.M
 
 
 def test_no_action_is_predicted_to_gain_nothing_and_none_occurs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "code_for", lambda _trace, _rank, code: code)
     monkeypatch.setattr(actions, "applies", lambda *_: True)
     assert chosen(ADVICE, worth=WORTH.clear()) == []
     other = replace(ADVICE, rule="explicit_synchronise")  # the same scenario

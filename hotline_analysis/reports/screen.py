@@ -162,7 +162,11 @@ def first_screen(
     return Screen(
         chips=list(_chips(trace, info, loop, unprofiled, caveats)),
         parts=parts,
-        whole="Of all observed time:" if times else "Of a mean step:",
+        whole="Of all observed time:"
+        if times
+        else "Of a mean step:"
+        if loop is None or loop.loops
+        else "Of the recording:",
         hot=hot,
         changes=changes,
         causes=causes,

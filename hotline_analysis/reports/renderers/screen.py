@@ -303,7 +303,7 @@ def _phases_title(report: Content) -> str:
     whole = sum(each.time_ns for each in report.phase_times)
     step_ns = report.sentence.step_ns if report.sentence is not None else None
     if step_ns is None or abs(whole - step_ns) <= _APART * step_ns:
-        return "Phases of a step"
+        return f"Phases of {report.whole}"
     return f"Phases of {duration(whole)} between marks"
 
 
@@ -329,7 +329,7 @@ def _places(report: Content, width: int, most: int) -> Iterator[_Line]:
         share = whole_percent(row["path_pct"])
         cells.append([name, duration(row["path_ns"]), share, f"{kind}, {source}" if source else kind])
     yield _Line("")
-    yield from _table(["Slowest places", "of a step", "share", ""], cells, width)
+    yield from _table(["Slowest places", f"of {report.whole}", "share", ""], cells, width)
 
 
 def _ops(report: Content, width: int, most: int) -> Iterator[_Line]:
