@@ -189,6 +189,36 @@ def test_a_small_rest_is_not_the_slowest_place(tmp_path: Path) -> None:
     assert re.search(r"Slowest ops +calls", screen)
 
 
+def between_steps(seen: bool) -> TraceBuilder:
+    """Steps of 10 ms: 8 ms between the optimizer and the model, in a function or without an event; then 2 ms of ops."""
+    trace = TraceBuilder()
+    if seen:
+        trace.frame("train.py(1): main", 0, 40_000)
+    for number in range(4):
+        at = 10_000 * number
+        if seen:
+            trace.frame("data.py(3): read", at, at + 8000)
+        trace.op("aten::conv2d", at + 8000, at + 8500, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 8500, at + 9500, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 9500, at + 10_000).op("aten::add_", at + 9500, at + 10_000)
+    return trace
+
+
+def test_bare_ops_show_no_loading(tmp_path: Path) -> None:
+    """A checkpoint or a log would look the same: only the position before the model is known."""
+    screen = hotline("report", str(between_steps(seen=False).write(tmp_path / "trace.json")), columns=WIDTH)
+    text = " ".join(screen.split())
+    # The first of the four steps begins with the first op, so the three others count.
+    assert "For 80 % of the time, the CPU works between the steps, before the model: it probably loads data." in text
+    assert "Python that the trace does not name, before the model: 8.00 ms" in text
+
+
+def test_stacks_show_loading(tmp_path: Path) -> None:
+    screen = hotline("report", str(between_steps(seen=True).write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The CPU loads data for 80 % of the time, most of the time in read (data.py:3)." in " ".join(screen.split())
+    assert "Name this time" not in screen
+
+
 @pytest.mark.parametrize(("names", "code"), [(["SGD"], "torch.optim.SGD("), (["SGD", "Adam"], "torch.optim.AdamW(")])
 def test_the_code_has_the_optimizer_of_the_program(names: list[str], code: str, tmp_path: Path) -> None:
     """Of several optimizers, none is chosen: the code is an example."""

@@ -219,6 +219,9 @@ def _of_places(
     in_phase = on_threads.filter(is_python & is_long, kind="phase", phase="forward")
     if 100 * in_phase["path_ns"].sum() >= _PLACE_PCT * loop.mean_ns:
         unnamed.append(("in forward", in_phase))
+    loading = on_threads.filter(is_long, kind="phase", phase="load_data", limit="load_data")
+    if 100 * loading["path_ns"].sum() >= _PLACE_PCT * loop.mean_ns and not shows_loading(trace, rank):
+        unnamed.append(("before the model", loading))
     if not is_of_xla(trace, rank) and (rules is None or UNNAMED in rules):  # XLA traces have no stacks to record
         for place, own_pieces in unnamed:
             statement = f"Python that the trace does not name, {place}"
@@ -253,6 +256,20 @@ def _of_places(
             advice.append(_of_place(trace, rank, loop, own_pieces, SLOWEST, statement, do))
     found_advice = [_over_all_steps(trace, rank, loop, finding) for finding in advice if finding is not None]
     return [finding for finding in found_advice if finding.gain_pct >= LEAST_PCT]
+
+
+def shows_loading(trace: Trace, rank: int) -> bool:
+    """Whether a trace can show the loading of data: by python frames, samples, or the mark of a DataLoader."""
+    frame = trace.of(rank).sql(
+        """
+        select
+            exists (from python_call where rank = $rank)
+            or exists (from sampled_frame where rank = $rank)
+            or exists (from name_info where rank = $rank and is_loader_mark(name)) as found
+        """,
+        rank=rank,
+    )
+    return bool(frame["found"][0])
 
 
 def _is_about(trace: Trace, rank: int, loop: StepLoop, finding: Advice, pieces: pl.DataFrame) -> bool:

@@ -15,7 +15,7 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
 from hotline_analysis.answers.place_samples import SURELY_PCT
 from hotline_analysis.answers.places import place_words, slowest_place, slowest_places
-from hotline_analysis.answers.rules import SLOWEST, UNNAMED
+from hotline_analysis.answers.rules import SLOWEST, UNNAMED, shows_loading
 from hotline_analysis.answers.verdicts import HEADLINES, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.reports.content import Action, PhaseTime, Sentence
@@ -383,11 +383,20 @@ def _of_cpu(
 
 
 def _loading(trace: Trace, rank: int, share: float) -> Symptom:
-    """The symptom of a CPU that loads data, with the user's slowest place in loading."""
+    """The symptom of a CPU that loads data, with the user's slowest place in loading.
+
+    In a trace of bare ops, only the position before the model tells that the time is loading. A checkpoint or a log has
+    the same position.
+    """
     cause = "loads data"
     text = f"The CPU {cause} for {whole_percent(share)} of the time"
     if place := _place_of(trace, rank, "load_data"):
         text += f", {place}"
+    elif not shows_loading(trace, rank):
+        cause = "probably loads data"
+        where = "between the steps, before the model"
+        text = f"For {whole_percent(share)} of the time, the CPU works {where}: it {cause}"
+        return Symptom(f"{text}.", cause, share, "load_data", "Probably loading data")
     return Symptom(f"{text}.", cause, share, "load_data", "Loading data")
 
 
