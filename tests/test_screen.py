@@ -14,6 +14,7 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.remedies import REMEDIES, code_for
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice
 from hotline_analysis.catalog import queries
+from hotline_analysis.charts.multi_scale import timeline
 from hotline_analysis.reports import Report
 from hotline_analysis.reports.build import screen_text
 from hotline_analysis.reports.content import Action, Field, PhaseTime, Section, Sentence
@@ -136,6 +137,9 @@ def test_a_file_with_only_the_mark_of_the_profiler(tmp_path: Path) -> None:
     assert "on_trace_ready" in screen
     assert "CPU time" not in screen
     assert "No change is known" not in screen
+    with ha.load(tmp_path / "trace.json") as opened:
+        assert not ha.report(opened).recapture  # no `add ProfilerActivity.CPU`: the ops are on another thread
+        assert timeline(opened).title == "trace.json"
 
 
 def trained(count: int = 3, optimizer: str = "SGD") -> TraceBuilder:
@@ -211,6 +215,20 @@ def test_bare_ops_show_no_loading(tmp_path: Path) -> None:
     # The first of the four steps begins with the first op, so the three others count.
     assert "For 80 % of the time, the CPU works between the steps, before the model: it probably loads data." in text
     assert "Python that the trace does not name, before the model: 8.00 ms" in text
+
+
+def test_the_function_of_the_loop_is_not_all_its_own_code(tmp_path: Path) -> None:
+    """`main` trains for 2,000 of 10,000 us, and writes a log for 8,000 in its own lines after the optimizer."""
+    trace = TraceBuilder().frame("train.py(1): main", 0, 40_000)
+    for number in range(4):
+        at = 10_000 * number
+        trace.step(number, at, at + 10_000).module("Net", 0, at, at + 500)
+        trace.op("aten::conv2d", at, at + 500, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 500, at + 1500, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 1500, at + 2000).op("aten::add_", at + 1500, at + 2000)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "Your code in the loop of main (train.py:1) takes 80 % of the time." in " ".join(screen.split())
+    assert "Your function" not in screen
 
 
 def test_stacks_show_loading(tmp_path: Path) -> None:
@@ -348,8 +366,18 @@ class Loop:
     loops = True
 
 
+class Program:
+    """The trace of a program without torch.compile."""
+
+    def of(self, _rank: int) -> Program:
+        return self
+
+    def sql(self, _statement: str, **_given: int) -> pl.DataFrame:
+        return pl.DataFrame({"found": [False]})
+
+
 def chosen(*advice: Advice, worth: pl.DataFrame | None = WORTH) -> list[Action]:
-    return actions.first_actions(None, 0, advice, worth, Loop())  # type: ignore[arg-type]
+    return actions.first_actions(Program(), 0, advice, worth, Loop())  # type: ignore[arg-type]
 
 
 def test_an_action_has_the_predicted_step_and_its_range_without_a_loss() -> None:
@@ -367,7 +395,6 @@ def test_an_action_without_a_prediction_has_the_least_step(monkeypatch: pytest.M
 
 
 def test_no_action_is_predicted_to_gain_nothing_and_none_occurs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "code_for", lambda _trace, _rank, code: code)
     monkeypatch.setattr(actions, "applies", lambda *_: True)
     assert chosen(ADVICE, worth=WORTH.clear()) == []
     other = replace(ADVICE, rule="explicit_synchronise")  # the same scenario

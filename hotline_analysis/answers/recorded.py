@@ -128,7 +128,7 @@ def _said_of_unknown(trace: Trace, rank: int) -> str:
 def _said_of_no_run(trace: Trace, rank: int) -> str:
     if reason := _said_of_unknown(trace, rank):
         return reason
-    if _records_only_profiler(trace, rank):
+    if records_only_profiler(trace, rank):
         return _NOTHING
     caveats = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False], nulls_last=True)
     worst = next((row for row in caveats.iter_rows(named=True) if row["caveat"] in _SAID), None)
@@ -165,7 +165,7 @@ def _only_later_steps(trace: Trace, rank: int) -> str:
     )
 
 
-def _records_only_profiler(trace: Trace, rank: int) -> bool:
+def records_only_profiler(trace: Trace, rank: int) -> bool:
     """Whether the only timed event of a rank's file is the profiler's own span over the recording."""
     frame = trace.of(rank).sql(
         """

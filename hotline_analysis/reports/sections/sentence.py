@@ -13,6 +13,7 @@ import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
+from hotline_analysis.answers.place_pieces import place_pieces
 from hotline_analysis.answers.place_samples import SURELY_PCT
 from hotline_analysis.answers.places import place_words, slowest_place, slowest_places
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, shows_loading
@@ -382,6 +383,12 @@ def _of_cpu(
     return Symptom(f"{text}, {cause}.", cause, compute, "", "Computing")
 
 
+def _is_loop(trace: Trace, rank: int, row: Mapping[str, Any]) -> bool:
+    """Whether the function of a row of `slowest_places` is the training loop, or code around it."""
+    pieces = place_pieces(trace, rank)
+    return bool(pieces.filter(kind=row["kind"], place=row["place"])["is_loop"].any())
+
+
 def _loading(trace: Trace, rank: int, share: float) -> Symptom:
     """The symptom of a CPU that loads data, with the user's slowest place in loading.
 
@@ -436,9 +443,13 @@ def _of_place(trace: Trace, rank: int, phases: Sequence[PhaseTime]) -> Symptom |
         text = f"For {whole_percent(share)} of the time, the CPU runs {cause}."
         found = Symptom(text, cause, share, _PLACE, "Code without a name", part="code without a name")
     elif row["kind"] in ("frame", "region"):
-        is_frame = row["kind"] == "frame"
-        cause = f"Your function {words}" if is_frame else words.replace("the region", "Your region", 1)
-        answer = "Your function" if is_frame else "Your region"
+        if row["kind"] == "region":
+            cause, answer = words.replace("the region", "Your region", 1), "Your region"
+        elif _is_loop(trace, rank, row):
+            # The function calls the model, too, but the time is of its other lines.
+            cause, answer = f"Your code in the loop of {words}", "Code in your loop"
+        else:
+            cause, answer = f"Your function {words}", "Your function"
         found = Symptom(f"{cause} takes {whole_percent(share)} of the time.", cause, share, _PLACE, answer)
     else:
         takes = "most likely takes" if row["sampled_pct"] >= SURELY_PCT else "likely takes up to"
