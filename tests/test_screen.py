@@ -127,6 +127,10 @@ def test_ops_alone_are_computing(tmp_path: Path) -> None:
     assert "conv2d 1 60.0 µs 67 %" in " ".join(screen.split())
     assert "without a name" not in screen
     assert "Phases" not in screen
+    (strip,) = re.findall(r"CPU  (\S+)", screen)
+    # Ops run in nine of ten columns.
+    assert strip.count("x") == pytest.approx(0.9 * len(strip), abs=1)
+    assert "x computes in ops" in screen
 
 
 def test_a_file_with_only_the_mark_of_the_profiler(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _OF_USER = ("frame", "region", "sampled")
 """Kinds of places in the user's code, or named by the user."""
 _ONE_GPU = ("no-gpu", "one-gpu")  # answers on the balance of the GPUs if there are not several
 _LONGEST_NAME = 48
+COMPUTING = "Computing"  # the cause of a trace without GPU work, for a card
 NO_CHANGE = f"No change is known that saves {LEAST_PCT:g} %."
 _HALF_PCT = 50.0
 """Minimum share for "most of it"."""
@@ -378,9 +379,9 @@ def _of_cpu(
         return Symptom(text, cause, python, "", "Python between ops", without_python)  # type: ignore[arg-type]
     text = f"The CPU computes for {whole_percent(compute)} of the time"
     if part is None:
-        return Symptom(f"{text}.", "computes", compute, "", "Computing")
+        return Symptom(f"{text}.", "computes", compute, "", COMPUTING)
     cause = f"{'most of it' if part >= _HALF_PCT else 'the largest part'} in {op_name(ops.answer)}"
-    return Symptom(f"{text}, {cause}.", cause, compute, "", "Computing")
+    return Symptom(f"{text}, {cause}.", cause, compute, "", COMPUTING)
 
 
 def _is_loop(trace: Trace, rank: int, row: Mapping[str, Any]) -> bool:
