@@ -18,6 +18,7 @@ from hotline_analysis.charts.multi_scale import timeline
 from hotline_analysis.reports import Report
 from hotline_analysis.reports.build import screen_text
 from hotline_analysis.reports.content import Action, Field, PhaseTime, Section, Sentence
+from hotline_analysis.reports.renderers.screen import _phases
 from hotline_analysis.reports.screen import _in_phases, _of_phases
 from hotline_analysis.reports.sections import actions
 from hotline_analysis.reports.sections.sentence import Symptom, _computing
@@ -277,6 +278,15 @@ def test_without_steps_all_times_are_of_the_recording(tmp_path: Path) -> None:
     assert "tells more about 30.0 µs of the recording" in screen
 
 
+@pytest.mark.parametrize(("most", "title"), [(3, "Largest phases of a step"), (5, "Phases of a step")])
+def test_a_part_of_the_phases_is_called_so(most: int, title: str) -> None:
+    """27, 51 and 12 % do not add up, so the title says that phases are missing."""
+    times = phases(load_data=12, forward=27, loss=7, backward=51, optimizer=3)
+    lines = [line.text for line in _phases(Times(times), WIDTH, most)]  # type: ignore[arg-type]
+    assert lines[1].split("  ")[1] == title
+    assert len(lines) == 2 + most
+
+
 def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:
     with ha.load(Path(__file__).parent / "data/cnn_checkpoint.json.gz") as trace:
         report = ha.report(trace)
@@ -368,6 +378,16 @@ class Loop:
 
     mean_ns = 100
     loops = True
+
+
+class Times:
+    """A report with only the times of phases."""
+
+    sentence = None
+    whole = "a step"
+
+    def __init__(self, phase_times: list[PhaseTime]) -> None:
+        self.phase_times = phase_times
 
 
 class Program:

@@ -283,7 +283,10 @@ def _phases(report: Content, width: int, most: int) -> Iterator[_Line]:
     if not most or all(each.phase == "other" for each in rows):
         return
     waits = any(100 * each.waiting_ns >= each.time_ns for each in rows)
-    head = [_phases_title(report), "CPU", "share", *(["waits for the GPU"] if waits else [])]
+    title = _phases_title(report)
+    if most < len(rows):  # the shares of the shown phases do not add up
+        title = f"Largest {title[:1].lower()}{title[1:]}"
+    head = [title, "CPU", "share", *(["waits for the GPU"] if waits else [])]
     shown = sorted(sorted(rows, key=lambda each: -each.time_ns)[:most], key=rows.index)
     cells = [
         [
