@@ -11,12 +11,14 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.remedies import REMEDIES
+from hotline_analysis.answers.remedies import REMEDIES, code_for
 from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice
 from hotline_analysis.catalog import queries
+from hotline_analysis.charts.multi_scale import timeline
 from hotline_analysis.reports import Report
 from hotline_analysis.reports.build import screen_text
 from hotline_analysis.reports.content import Action, Field, PhaseTime, Section, Sentence
+from hotline_analysis.reports.renderers.screen import _phases
 from hotline_analysis.reports.screen import _in_phases, _of_phases
 from hotline_analysis.reports.sections import actions
 from hotline_analysis.reports.sections.sentence import Symptom, _computing
@@ -126,6 +128,163 @@ def test_ops_alone_are_computing(tmp_path: Path) -> None:
     assert "conv2d 1 60.0 µs 67 %" in " ".join(screen.split())
     assert "without a name" not in screen
     assert "Phases" not in screen
+    (strip,) = re.findall(r"CPU  (\S+)", screen)
+    # Ops run in nine of ten columns.
+    assert strip.count("x") == pytest.approx(0.9 * len(strip), abs=1)
+    assert "x computes in ops" in screen
+
+
+def test_a_file_with_only_the_mark_of_the_profiler(tmp_path: Path) -> None:
+    """As written by a profiler whose schedule began its next cycle, or of a program that computes on other threads."""
+    trace = TraceBuilder().complete("Trace", "PyTorch Profiler (0)", 0, 500)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The file has no op, call or region of the program" in screen
+    assert "on_trace_ready" in screen
+    assert "CPU time" not in screen
+    assert "No change is known" not in screen
+    with ha.load(tmp_path / "trace.json") as opened:
+        assert not ha.report(opened).recapture  # no `add ProfilerActivity.CPU`: the ops are on another thread
+        assert timeline(opened).title == "trace.json"
+
+
+def trained(count: int = 3, optimizer: str = "SGD") -> TraceBuilder:
+    """Steps of 100 us: 30 us forward, 50 us backward, 4 us of python without a name, 16 us optimizer."""
+    trace = TraceBuilder()
+    for number in range(count):
+        at = 100 * number
+        trace.op("aten::conv2d", at, at + 30, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 30, at + 80, seq=number + 1)
+        trace.annotation(f"Optimizer.step#{optimizer}.step", at + 84, at + 100).op("aten::add_", at + 84, at + 100)
+    return trace
+
+
+def test_python_that_takes_longer_than_the_ops_is_the_cause(tmp_path: Path) -> None:
+    """A rollout: six times a model for 200 us and an environment for 1,200 us; then 1,600 us of backward and optimizer.
+
+    Of 10,000 us, 7,200 have no event. Without stacks, the environment has no name.
+    """
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 10_000 * number
+        for turn in range(6):
+            trace.op("aten::linear", at + 1400 * turn, at + 1400 * turn + 200, seq=10 * number + turn + 1)
+        for turn in reversed(range(6)):
+            start = at + 8400 + 200 * (5 - turn)
+            node = "autograd::engine::evaluate_function: AddmmBackward0"
+            trace.op(node, start, start + 200, seq=10 * number + turn + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 9600, at + 10_000).op("aten::add_", at + 9600, at + 10_000)
+    screen = " ".join(hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH).split())
+    assert "The CPU runs python between the ops for 72 % of the time." in screen
+    assert "a step would take 2.80 ms instead of 10.0 ms" in screen
+    assert "What takes the time? Python between ops" in screen
+    assert "Name this time: record stacks" in screen
+
+
+def test_a_region_around_all_the_computing_is_not_in_its_way(tmp_path: Path) -> None:
+    """A benchmark: 400 us in the region of the warm-up and 600 us in the region that is measured, 940 us in ops."""
+    trace = TraceBuilder().annotation("warmup", 0, 400).op("aten::conv2d", 10, 390)
+    trace.annotation("benchmark", 400, 1000).op("aten::conv2d", 420, 980)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The CPU computes for 94 % of the time, most of it in conv2d." in screen
+    assert "Run this code less often" not in screen
+    assert "Speed up the slowest place" not in screen
+    assert re.search(r"benchmark +600 µs +60 % +region", screen)
+
+
+def test_a_small_rest_is_not_the_slowest_place(tmp_path: Path) -> None:
+    """Without modules and stacks, 4 of 100 us are between the phases. The ops have the other 96."""
+    screen = hotline("report", str(trained().write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "Slowest places" not in screen
+    assert re.search(r"Slowest ops +calls", screen)
+
+
+def between_steps(seen: bool) -> TraceBuilder:
+    """Steps of 10 ms: 8 ms between the optimizer and the model, in a function or without an event; then 2 ms of ops."""
+    trace = TraceBuilder()
+    if seen:
+        trace.frame("train.py(1): main", 0, 40_000)
+    for number in range(4):
+        at = 10_000 * number
+        if seen:
+            trace.frame("data.py(3): read", at, at + 8000)
+        trace.op("aten::conv2d", at + 8000, at + 8500, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 8500, at + 9500, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 9500, at + 10_000).op("aten::add_", at + 9500, at + 10_000)
+    return trace
+
+
+def test_bare_ops_show_no_loading(tmp_path: Path) -> None:
+    """A checkpoint or a log would look the same: only the position before the model is known."""
+    screen = hotline("report", str(between_steps(seen=False).write(tmp_path / "trace.json")), columns=WIDTH)
+    text = " ".join(screen.split())
+    # The first of the four steps begins with the first op, so the three others count.
+    assert "For 80 % of the time, the CPU works between the steps, before the model: it probably loads data." in text
+    assert "Python that the trace does not name, before the model: 8.00 ms" in text
+
+
+def test_the_function_of_the_loop_is_not_all_its_own_code(tmp_path: Path) -> None:
+    """`main` trains for 2,000 of 10,000 us, and writes a log for 8,000 in its own lines after the optimizer."""
+    trace = TraceBuilder().frame("train.py(1): main", 0, 40_000)
+    for number in range(4):
+        at = 10_000 * number
+        trace.step(number, at, at + 10_000).module("Net", 0, at, at + 500)
+        trace.op("aten::conv2d", at, at + 500, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 500, at + 1500, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 1500, at + 2000).op("aten::add_", at + 1500, at + 2000)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "Your code in the loop of main (train.py:1) takes 80 % of the time." in " ".join(screen.split())
+    assert "Your function" not in screen
+
+
+def test_stacks_show_loading(tmp_path: Path) -> None:
+    screen = hotline("report", str(between_steps(seen=True).write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "The CPU loads data for 80 % of the time, most of the time in read (data.py:3)." in " ".join(screen.split())
+    assert "Name this time" not in screen
+
+
+@pytest.mark.parametrize(("names", "code"), [(["SGD"], "torch.optim.SGD("), (["SGD", "Adam"], "torch.optim.AdamW(")])
+def test_the_code_has_the_optimizer_of_the_program(names: list[str], code: str, tmp_path: Path) -> None:
+    """Of several optimizers, none is chosen: the code is an example."""
+    trace = TraceBuilder(rank=0)
+    for number, name in enumerate(names):
+        trace.annotation(f"Optimizer.step#{name}.step", 100 * number, 100 * number + 50)
+    change = code_for(trace.load(tmp_path), 0, REMEDIES["cpu_optimizer_not_fused"].code)
+    assert "".join(change.split()).startswith(f"optimizer={code}")
+
+
+@pytest.mark.parametrize(
+    ("is_compiled", "code"), [(False, "torch.compile(model)"), (True, "torch.compile(train_step)")]
+)
+def test_a_compiled_model_is_not_to_be_compiled(is_compiled: bool, code: str, tmp_path: Path) -> None:
+    """The optimizer has python for 15 of 100 us, beside a model that is compiled or not."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 100 * number
+        if is_compiled:
+            trace.annotation("Torch-Compiled Region: 0/0", at, at + 30)
+        trace.op("aten::conv2d", at, at + 30, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 30, at + 80, seq=number + 1)
+        trace.annotation("Optimizer.step#LBFGS.step", at + 80, at + 100).op("aten::add_", at + 90, at + 95)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "Run less python between ops" in screen
+    assert code in screen
+
+
+def test_without_steps_all_times_are_of_the_recording(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("aten::conv2d", 0, 40, seq=1).op("aten::relu", 60, 80).op("aten::mm", 90, 100)
+    screen = hotline("report", str(trace.write(tmp_path / "trace.json")), columns=WIDTH)
+    assert "no steps marked" in screen
+    assert "of a step" not in screen
+    assert "tells more about 30.0 µs of the recording" in screen
+
+
+@pytest.mark.parametrize(("most", "title"), [(3, "Largest phases of a step"), (5, "Phases of a step")])
+def test_a_part_of_the_phases_is_called_so(most: int, title: str) -> None:
+    """27, 51 and 12 % do not add up, so the title says that phases are missing."""
+    times = phases(load_data=12, forward=27, loss=7, backward=51, optimizer=3)
+    lines = [line.text for line in _phases(Times(times), WIDTH, most)]  # type: ignore[arg-type]
+    assert lines[1].split("  ")[1] == title
+    assert len(lines) == 2 + most
 
 
 def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:
@@ -218,10 +377,31 @@ class Loop:
     """A loop with a mean step of 100 ns."""
 
     mean_ns = 100
+    loops = True
+
+
+class Times:
+    """A report with only the times of phases."""
+
+    sentence = None
+    whole = "a step"
+
+    def __init__(self, phase_times: list[PhaseTime]) -> None:
+        self.phase_times = phase_times
+
+
+class Program:
+    """The trace of a program without torch.compile."""
+
+    def of(self, _rank: int) -> Program:
+        return self
+
+    def sql(self, _statement: str, **_given: int) -> pl.DataFrame:
+        return pl.DataFrame({"found": [False]})
 
 
 def chosen(*advice: Advice, worth: pl.DataFrame | None = WORTH) -> list[Action]:
-    return actions.first_actions(None, 0, advice, worth, Loop())  # type: ignore[arg-type]
+    return actions.first_actions(Program(), 0, advice, worth, Loop())  # type: ignore[arg-type]
 
 
 def test_an_action_has_the_predicted_step_and_its_range_without_a_loss() -> None:

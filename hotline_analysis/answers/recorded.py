@@ -30,6 +30,17 @@ _SAID = {
 }
 
 
+_OF_START_UP = {"compilation", "first_calls"}
+"""Caveats on work that only the first steps do."""
+_SEVERAL = 2  # counted steps that show the length of a usual step
+_NOTHING = (
+    "The file has no op, call or region of the program, only the profiler's own mark. Usual causes: the program"
+    " computes on another thread than the thread that starts the profiler; or a schedule began its next cycle before"
+    " the file was written (write the file in on_trace_ready)."
+)
+"""For a file of PyTorch's profiler that is empty. See `schedule` and `on_trace_ready` of torch/profiler/profiler.py."""
+
+
 # Caches by trace and rank, because several answers of a report ask the same questions.
 _no_run: weakref.WeakKeyDictionary[Trace, dict[int, str]] = weakref.WeakKeyDictionary()
 _unknown_tracks: weakref.WeakKeyDictionary[Trace, dict[int, pl.DataFrame]] = weakref.WeakKeyDictionary()
@@ -117,13 +128,54 @@ def _said_of_unknown(trace: Trace, rank: int) -> str:
 def _said_of_no_run(trace: Trace, rank: int) -> str:
     if reason := _said_of_unknown(trace, rank):
         return reason
+    if records_only_profiler(trace, rank):
+        return _NOTHING
     caveats = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False], nulls_last=True)
     worst = next((row for row in caveats.iter_rows(named=True) if row["caveat"] in _SAID), None)
     if worst is None or worst["share_pct"] is None or worst["share_pct"] < _MOST_PCT:
         return ""
-    return _SAID[worst["caveat"]].format(
+    text = _SAID[worst["caveat"]].format(
         count=worst["count"], share=percent(worst["share_pct"]), time=duration(worst["time_ns"])
     )
+    return f"{text}{_only_later_steps(trace, rank)}" if worst["caveat"] in _OF_START_UP else text
+
+
+def _only_later_steps(trace: Trace, rank: int) -> str:
+    """How to leave the start-up work out, if the file has usual steps after it; else empty.
+
+    Shares of the whole recording, such as the slowest op and the idle GPU, would be about the start-up work.
+    """
+    frame = trace.of(rank).sql(
+        """
+        select
+            count(*) as step_count,
+            sum(length_ns)::bigint as length_ns,
+            sum(start_up_ns)::bigint as start_up_ns
+        from step_length
+        where rank = $rank and kind is not null
+        """,
+        rank=rank,
+    )
+    count, length_ns, start_up_ns = frame.row(0)
+    if count < _SEVERAL or 100 * start_up_ns >= _MOST_PCT * length_ns:
+        return ""
+    return (
+        f" The {count:,} steps after it take {duration(length_ns // count)} each on average; to see what limits them,"
+        " leave the first step out: schedule(wait=1, warmup=1, active=3)."
+    )
+
+
+def records_only_profiler(trace: Trace, rank: int) -> bool:
+    """Whether the only timed event of a rank's file is the profiler's own span over the recording."""
+    frame = trace.of(rank).sql(
+        """
+        select coalesce(bool_and(category = 'trace'), false) as found
+        from event
+        where rank = $rank and end_ns > start_ns
+        """,
+        rank=rank,
+    )
+    return bool(frame["found"][0])
 
 
 def lacks_gpu_work(trace: Trace, rank: int) -> bool:

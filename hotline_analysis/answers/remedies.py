@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hotline_analysis.answers.rules import ANNOTATE_IT, NVTX_IT, SLOWEST, UNNAMED, Advice
+from hotline_analysis.run.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,28 @@ _NAMING: Mapping[str, Remedy] = {
 """The changes for `UNNAMED` in a trace that stacks would not help, by `Advice.do`."""
 
 
+_WHOLE_STEP = "step = torch.compile(train_step)\n# model, loss and optimizer in one function"
+"""The change of `_COMPILED` for a program that compiles its model: the remaining python is around the model."""
+
+
 def remedy_of(advice: Advice) -> Remedy | None:
     """The change for an advice; `None` for a rule without one."""
     return _NAMING.get(advice.do) or REMEDIES.get(advice.rule)
+
+
+def code_for(trace: Trace, rank: int, code: str) -> str:
+    """The code of a change for the program of a rank: with its own optimizer, and without compiling a model again.
+
+    Without a single optimizer in the trace, AdamW is an example.
+    """
+    if code == _FUSED:
+        names = trace.of(rank).sql(
+            "select distinct optimizer_of_mark(name) as optimizer from name_info"
+            " where rank = $rank and is_optimizer_mark(name) and optimizer_of_mark(name) != ''",
+            rank=rank,
+        )["optimizer"]
+        return code.replace("AdamW", names[0]) if len(names) == 1 else code
+    if code == _COMPILED:
+        row = trace.of(rank).sql("select exists (from compiled_span where rank = $rank) as found", rank=rank)
+        return _WHOLE_STEP if row["found"][0] else code
+    return code

@@ -207,19 +207,33 @@ def _of_places(
         .filter(100 * pl.col("path_ns") >= _PLACE_PCT * loop.mean_ns)
     )
     advice = []
-    for row in parts.filter(kind="rest", phase="other").sort("path_ns", descending=True).iter_rows(named=True):
-        if is_of_xla(trace, rank):  # XLA traces have no stacks to record
-            break
-        if row["limit"] == "python" and (rules is None or UNNAMED in rules):
-            own_pieces = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
-            statement = f"Python that the trace does not name, {row['place']}"
+    is_python = pl.col("limit").is_in(["python", "unrecorded"])
+    rest = parts.filter(is_python, kind="rest", phase="other").sort("path_ns", descending=True)
+    unnamed = [
+        (row["place"], on_threads.filter(kind="rest", place=row["place"], limit=row["limit"]))
+        for row in rest.iter_rows(named=True)
+    ]
+    # Python inside a phase belongs to the phase, unless it is too long for a model: an environment, a file, a sleep.
+    least_ns = trace.sql("select long_python_ns() as least_ns").item()
+    is_long = pl.col("end_ns") - pl.col("start_ns") >= least_ns
+    in_phase = on_threads.filter(is_python & is_long, kind="phase", phase="forward")
+    if 100 * in_phase["path_ns"].sum() >= _PLACE_PCT * loop.mean_ns:
+        unnamed.append(("in forward", in_phase))
+    loading = on_threads.filter(is_long, kind="phase", phase="load_data", limit="load_data")
+    if 100 * loading["path_ns"].sum() >= _PLACE_PCT * loop.mean_ns and not shows_loading(trace, rank):
+        unnamed.append(("before the model", loading))
+    if not is_of_xla(trace, rank) and (rules is None or UNNAMED in rules):  # XLA traces have no stacks to record
+        for place, own_pieces in unnamed:
+            statement = f"Python that the trace does not name, {place}"
             has_stacks = trace.of(rank).sql("select exists (from python_call where rank = $rank)", rank=rank).item()
             remedy = NVTX_IT if is_of_nsight(trace, rank) else ANNOTATE_IT if has_stacks else NAME_IT
             advice.append(_of_place(trace, rank, loop, own_pieces, UNNAMED, statement, remedy))
     # Within a phase, only python is the user's own code. Ops belong to the phase itself, except in an optimizer written
     # by the user.
     is_own_optimizer = (pl.col("kind") == "sampled") & (pl.col("phase") == "optimizer")
-    is_own = (pl.col("phase") == "other") | (pl.col("limit") == "python") | is_own_optimizer
+    # In a trace without phases, ops are the program's own computing.
+    has_phases = bool((pieces["phase"] != "other").any())
+    is_own = ((pl.col("phase") == "other") & has_phases) | (pl.col("limit") == "python") | is_own_optimizer
     of_user = pl.col("kind").is_in(_OF_USER) & is_own
     if rules is None or SLOWEST in rules:
         own_pieces = on_threads.filter(of_user).filter(~pl.col("is_loop"))
@@ -242,6 +256,20 @@ def _of_places(
             advice.append(_of_place(trace, rank, loop, own_pieces, SLOWEST, statement, do))
     found_advice = [_over_all_steps(trace, rank, loop, finding) for finding in advice if finding is not None]
     return [finding for finding in found_advice if finding.gain_pct >= LEAST_PCT]
+
+
+def shows_loading(trace: Trace, rank: int) -> bool:
+    """Whether a trace can show the loading of data: by python frames, samples, or the mark of a DataLoader."""
+    frame = trace.of(rank).sql(
+        """
+        select
+            exists (from python_call where rank = $rank)
+            or exists (from sampled_frame where rank = $rank)
+            or exists (from name_info where rank = $rank and is_loader_mark(name)) as found
+        """,
+        rank=rank,
+    )
+    return bool(frame["found"][0])
 
 
 def _is_about(trace: Trace, rank: int, loop: StepLoop, finding: Advice, pieces: pl.DataFrame) -> bool:

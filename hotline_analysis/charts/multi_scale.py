@@ -358,7 +358,8 @@ def _of_step(
     )
     return Timeline(
         frame,
-        title=f"{file}, step {chosen_step}" + (f", rank {chosen_rank}" if len(trace.ranks) > 1 else ""),
+        title=(file if chosen_step is None else f"{file}, step {chosen_step}")
+        + (f", rank {chosen_rank}" if len(trace.ranks) > 1 else ""),
         facts=_facts(trace, chosen_rank),
         context={
             "tracks": tracks,

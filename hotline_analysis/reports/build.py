@@ -18,7 +18,7 @@ from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op, slowest_place_found
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.reports.content import Section
+from hotline_analysis.reports.content import A_STEP, THE_RECORDING, Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.reports.part import part_report
 from hotline_analysis.reports.screen import first_screen
@@ -153,6 +153,7 @@ def _report(trace: Trace, rank: int | None, lines: Lines | None, *, only_screen:
     advice = [each for each in advice if each not in may_help][: _ADVICE_OF_A_JOB if is_of_job else None]
     loop = step_loop(trace, chosen)
     actions = first_actions(trace, chosen, advice, worth, loop)
+    whole = A_STEP if loop is None or loop.loops else THE_RECORDING
     times = phase_times(trace, chosen) if is_run else []
     sentence, symptom = first_sentence(trace, chosen, bound, optimizer, ops, balance, actions, loop, times)
     other_slowest = ops if says_again(slowest, symptom) else slowest
@@ -191,9 +192,10 @@ def _report(trace: Trace, rank: int | None, lines: Lines | None, *, only_screen:
         ],
         sentence=sentence,
         head=head_parts(trace, chosen, about, loop),
-        cards=cards(bound, symptom, balance, optimizer, other_slowest, times, modules),
+        cards=cards(bound, symptom, balance, optimizer, other_slowest, times, modules, whole),
         actions=actions,
         phase_times=times,
+        whole=whole,
         screen=first_screen(
             trace,
             chosen,

@@ -65,6 +65,10 @@ class Sentence:
     """The mean step without the cause; None if the text does not mention this time."""
 
 
+A_STEP, THE_RECORDING = "a step", "the recording"
+"""The time to which shares and durations refer: without steps, all times are of the whole recording."""
+
+
 @dataclass(frozen=True)
 class Card:
     """A question with a short answer."""
@@ -102,6 +106,8 @@ class Action:
     gains: bool = True
     """Whether the change shortens the step. Otherwise the change only tells more about the time found, and `after_ns`
     is the step without this time."""
+    whole: str = A_STEP
+    """The time that the change shortens, in words."""
 
     @property
     def gain_pct(self) -> float:
@@ -115,7 +121,7 @@ class Action:
         For a change without a gain of its own, this is the found time.
         """
         if not self.gains:
-            return f"tells more about {duration(self.step_ns - self.after_ns)} of a step"
+            return f"tells more about {duration(self.step_ns - self.after_ns)} of {self.whole}"
         said = f"{duration(self.step_ns)} → {duration(self.after_ns)}"
         if self.low_ns is None or self.high_ns is None:
             return f"{said} at best"

@@ -22,7 +22,7 @@ from hotline_analysis.reports.content import Action, PhaseTime
 from hotline_analysis.reports.observed import device_times, observed_time
 from hotline_analysis.reports.picture import LARGE, Picture, step_picture
 from hotline_analysis.reports.sections.actions import OF_A_PLACE
-from hotline_analysis.reports.sections.sentence import Symptom, limit_of
+from hotline_analysis.reports.sections.sentence import COMPUTING, Symptom, limit_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, readable_unit, safe, shorten, shorten_place
 from hotline_analysis.vocabulary import USE_CAUSES, idle_title
@@ -161,7 +161,7 @@ def first_screen(
     hot = _STATES.get(limit, limit) if is_shown else ""
     parts = _of_devices(times, hot, bound) if times else _of_phases(phases, hot, symptom)
     changes = _changes(trace, rank, advice, actions, has_stacks=bool(info["with_stack"]))
-    causes = {} if times else _of_place(trace, rank, loop, symptom)
+    causes = {} if times else _of_place(trace, rank, loop, symptom) or _of_ops(trace, rank, loop, symptom, phases)
     return Screen(
         chips=list(_chips(trace, info, loop, unprofiled, caveats)),
         parts=parts,
@@ -208,7 +208,7 @@ def _picture(
     if observed is None:
         return None
     first = changes[0] if changes else None
-    named = next((part.words for part in parts if part.state == "place"), "") if causes else ""
+    named = next((part.words for part in parts if part.state == "place"), "computes in ops") if causes else ""
     spans = causes or (first.spans if first is not None else {})
     return step_picture(
         trace,
@@ -234,6 +234,24 @@ def _of_place(
     kind, place = symptom.place
     own = pieces.filter(pl.col("kind") == kind, pl.col("place") == place).with_columns(effect=pl.lit("host"))
     spans = {each.step: _spans(own.filter(step_kind=each.kind)) for each in loop.kinds}
+    return {step: found for step, found in spans.items() if found}
+
+
+def _of_ops(
+    trace: Trace, rank: int, loop: StepLoop | None, symptom: Symptom, phases: Sequence[PhaseTime]
+) -> dict[int, list[tuple[int, int, int, int]]]:
+    """The time in ops, for a recording that computes and has no phases: the picture would be empty."""
+    if loop is None or symptom.answer != COMPUTING or any(each.phase != "other" for each in phases):
+        return {}
+    spans = {}
+    for kind in loop.kinds:
+        ops = trace.of(rank).sql(
+            "select start_ns, end_ns, 'host' as effect from host_activity"
+            " where rank = $rank and step = $step and kind in ('cpu_tensor', 'launching')",
+            rank=rank,
+            step=kind.step,
+        )
+        spans[kind.step] = _spans(ops)
     return {step: found for step, found in spans.items() if found}
 
 

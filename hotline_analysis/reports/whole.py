@@ -11,7 +11,7 @@ from hotline_analysis import catalog
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.answers.rules import Advice
-from hotline_analysis.reports.content import OF_A_JOB, Action, Card, PhaseTime, Section, Sentence
+from hotline_analysis.reports.content import A_STEP, OF_A_JOB, Action, Card, PhaseTime, Section, Sentence
 from hotline_analysis.reports.screen import Screen
 
 _ASKED: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -56,6 +56,8 @@ class Content:
     """At most three recommended changes, best first."""
     phase_times: Sequence[PhaseTime] = field(default_factory=tuple)
     """The phases of a mean step."""
+    whole: str = A_STEP
+    """The time to which the first screen refers, in words."""
     screen: Screen | None = field(default=None, repr=False)
     """The first screen of a page; None for a part of a run and for a comparison."""
 

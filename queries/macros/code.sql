@@ -68,6 +68,11 @@ regexp_matches(
     || '|^## (zero_grad|forward|loss|backward|optimizer) ##$|\(dynamo_timed\)$'
 );
 
+-- Whether a python frame is a function of the profiler itself (torch/profiler), by name: the program does not call it
+-- without a profiler.
+create or replace macro is_frame_of_profiler(name) as
+regexp_matches(name, '(^|/)torch/profiler/\w+\.py\(');
+
 -- Whether a python frame waits for another thread or process, by name. The names are the waiting functions of
 -- `threading`, `queue`, `concurrent.futures`, `multiprocessing`, torch.distributed and autograd.
 create or replace macro is_waiting_frame(name) as

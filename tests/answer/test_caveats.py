@@ -63,6 +63,17 @@ def test_compilation_is_no_training(tmp_path: Path) -> None:
     assert "torch.compile takes 600 µs (60.0 % of it)" in ha.gpu_or_cpu_bound(opened).statement
 
 
+def test_steps_after_the_compilation_have_a_length(tmp_path: Path) -> None:
+    """The first of three steps compiles for 4,900 of 5,200 us of the trace; the two others take 100 us."""
+    trace = TraceBuilder().step(0, 0, 5000).op("_compile.compile_inner (dynamo_timed)", 50, 4950)
+    for number in (1, 2):
+        at = 4900 + 100 * number
+        trace.step(number, at, at + 100).op("aten::mm", at, at + 80)
+    statement = ha.gpu_or_cpu_bound(trace.load(tmp_path)).statement
+    assert "torch.compile takes 4.90 ms (94.2 % of it). Profile later steps." in statement
+    assert "The 2 steps after it take 100 µs each on average" in statement
+
+
 def test_first_launches_load_code(tmp_path: Path) -> None:
     """The first call of `a` takes 6 ms and that of `b` 1 ms, no more; a later one of `a` may take as long."""
     trace = TraceBuilder().step(3, 0, 20_000).op("x", 0, 19_000)

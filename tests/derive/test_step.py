@@ -178,6 +178,30 @@ def test_steps_of_a_loop_without_marks(trace: TraceBuilder, expected: list[tuple
     assert {evidence for *_, evidence in found} == {"loop" if len(expected) > 1 else "whole_trace"}
 
 
+def test_optimizers_after_one_backward_end_one_step(tmp_path: Path) -> None:
+    """Iterations of 100 us: backward at 20, the optimizer of the embeddings at 50, and of the rest at 70."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 100 * number
+        trace.op("aten::mm", at, at + 10, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: MmBackward0", at + 20, at + 40, seq=number + 1)
+        trace.annotation("Optimizer.step#SparseAdam.step", at + 50, at + 60).op("aten::add_", at + 62, at + 65)
+        trace.annotation("Optimizer.step#SGD.step", at + 70, at + 80)
+    found = steps(trace.load(tmp_path))
+    assert [(start, end) for _, _, start, end, _ in found] == [(0, 80), (80, 180), (180, 280)]
+
+
+def test_an_optimizer_with_a_closure_is_a_step(tmp_path: Path) -> None:
+    """LBFGS calls forward and backward itself, so no backward is between two of its steps."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 100 * number
+        trace.annotation("Optimizer.step#LBFGS.step", at, at + 90).op("aten::mm", at + 10, at + 20, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: MmBackward0", at + 30, at + 40, seq=number + 1)
+    found = steps(trace.load(tmp_path))
+    assert [(start, end) for _, _, start, end, _ in found] == [(0, 90), (90, 190), (190, 290)]
+
+
 def test_the_last_look_for_a_batch_may_find_none(tmp_path: Path) -> None:
     trace = loop(2, optimizers=0)
     del trace.events[-1]  # the op after the loop

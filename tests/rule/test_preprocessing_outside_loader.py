@@ -26,6 +26,44 @@ def test_what_a_loader_gives_is_another_finding(tmp_path: Path) -> None:
     assert found(trace.load(tmp_path), RULE) == (2, 200, 200)
 
 
+def pause(us: int) -> TraceBuilder:
+    """Three steps without modules and stacks, each with python of so many us after the optimizer, and 1,000 us of ops.
+
+    The first ops of the trace have no python before them, so the steps 1 and 2 begin with python.
+    """
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = (1000 + us) * number
+        trace.op("aten::conv2d", at, at + 300, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: ConvolutionBackward0", at + 300, at + 800, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 800, at + 980).op("aten::add_", at + 800, at + 980)
+        trace.annotation("Optimizer.zero_grad#SGD.zero_grad", at + 980, at + 1000)
+    return trace
+
+
+def test_the_python_of_any_loop_prepares_no_data(tmp_path: Path) -> None:
+    """The 80 us after `zero_grad` have no event. Nothing tells that they are data."""
+    assert found(pause(80).load(tmp_path), RULE) is None
+
+
+def test_a_millisecond_before_the_model_is_data(tmp_path: Path) -> None:
+    """The zero_grad that ended before is not the work: no event is in the 2,000 us."""
+    trace = pause(2000).load(tmp_path)
+    (advice,) = [each for each in find_advice(trace) if each.rule == RULE]
+    assert "most of it in python" in advice.what
+    assert "zero_grad" not in advice.what
+
+
+def test_the_profiler_prepares_no_data(tmp_path: Path) -> None:
+    """`prof.step()` takes 200 of the 300 us before the model; the user's function takes 100."""
+    trace = TraceBuilder(rank=0).step(0, 0, 500).frame("train.py(3): main", 0, 500)
+    trace.frame("torch/profiler/profiler.py(1150): step", 0, 200).frame("video.py(30): decode", 200, 300)
+    trace.module("Net", 0, 300, 400).op("aten::mm", 300, 320)
+    trace.launches("Memcpy HtoD (Pinned -> Device)", 310, 320, call="cudaMemcpyAsync", category="gpu_memcpy")
+    trace.launches("gemm", 330, 500)
+    assert found(trace.load(tmp_path), RULE) == (1, 100, 100)
+
+
 def test_what_never_gets_to_the_gpu_is_no_data(tmp_path: Path) -> None:
     assert found(prepared(copy="DtoD").load(tmp_path), RULE) is None
 

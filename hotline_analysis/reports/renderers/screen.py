@@ -283,7 +283,10 @@ def _phases(report: Content, width: int, most: int) -> Iterator[_Line]:
     if not most or all(each.phase == "other" for each in rows):
         return
     waits = any(100 * each.waiting_ns >= each.time_ns for each in rows)
-    head = [_phases_title(report), "CPU", "share", *(["waits for the GPU"] if waits else [])]
+    title = _phases_title(report)
+    if most < len(rows):  # the shares of the shown phases do not add up
+        title = f"Largest {title[:1].lower()}{title[1:]}"
+    head = [title, "CPU", "share", *(["waits for the GPU"] if waits else [])]
     shown = sorted(sorted(rows, key=lambda each: -each.time_ns)[:most], key=rows.index)
     cells = [
         [
@@ -303,17 +306,22 @@ def _phases_title(report: Content) -> str:
     whole = sum(each.time_ns for each in report.phase_times)
     step_ns = report.sentence.step_ns if report.sentence is not None else None
     if step_ns is None or abs(whole - step_ns) <= _APART * step_ns:
-        return "Phases of a step"
+        return f"Phases of {report.whole}"
     return f"Phases of {duration(whole)} between marks"
 
 
 def _places(report: Content, width: int, most: int) -> Iterator[_Line]:
     section = _section(report, "places")
-    found = [] if section is None else section.rows.iter_rows(named=True)
+    found = [] if section is None else list(section.rows.iter_rows(named=True))
     rows = [row for row in found if row["named_by"] in _KINDS_OF_PLACES and row["path_pct"] >= 1][:most]
-    # Ops outside all places are better told apart by op.
-    if all(row["named_by"] == "without a name" and row.get("limit") == "cpu_tensor" for row in rows):
-        yield from _ops(report, width, most)
+    # Without named places, ops tell more: a small rest beside the phases is not the slowest place, and ops outside all
+    # places are better told apart by op. Python without a name has no ops.
+    if all(row["named_by"] == "without a name" for row in rows):
+        is_python = bool(rows) and rows[0] == found[0] and rows[0].get("limit") in ("python", "unrecorded")
+        if not is_python and (ops := list(_ops(report, width, most))):
+            yield from ops
+            return
+    if not rows:
         return
     shared = shared_path([row["place"] for row in rows if row["named_by"] == "module"])
     cells = []
@@ -324,7 +332,7 @@ def _places(report: Content, width: int, most: int) -> Iterator[_Line]:
         share = whole_percent(row["path_pct"])
         cells.append([name, duration(row["path_ns"]), share, f"{kind}, {source}" if source else kind])
     yield _Line("")
-    yield from _table(["Slowest places", "of a step", "share", ""], cells, width)
+    yield from _table(["Slowest places", f"of {report.whole}", "share", ""], cells, width)
 
 
 def _ops(report: Content, width: int, most: int) -> Iterator[_Line]:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
-from hotline_analysis.answers.remedies import remedy_of
+from hotline_analysis.answers.remedies import code_for, remedy_of
 from hotline_analysis.answers.rules import SLOWEST, Advice
 from hotline_analysis.prediction.asked import applies
-from hotline_analysis.reports.content import Action
+from hotline_analysis.reports.content import A_STEP, THE_RECORDING, Action
 from hotline_analysis.run.trace import Trace
 
 MOST = 3
@@ -27,7 +27,7 @@ def first_actions(
     """The best three actions. Changes predicted to gain nothing are omitted, and each change occurs once."""
     if loop is None or not loop.mean_ns:
         return []
-    step_ns = loop.mean_ns
+    step_ns, whole = loop.mean_ns, A_STEP if loop.loops else THE_RECORDING
     predicted = {} if worth is None else {row["scenario"]: row for row in worth.iter_rows(named=True)}
     found: list[tuple[Action, int, int]] = []
     changes: set[str] = set()
@@ -40,7 +40,8 @@ def first_actions(
         if gains_nothing or changes & change or 100 * each.gain_ns < LEAST_PCT * step_ns:
             continue
         changes |= change
-        action = _action(each, title, step_ns, row)
+        code = "" if remedy is None else code_for(trace, rank, remedy.code)
+        action = _action(each, title, code, whole, step_ns, row)
         least, most = _gains(action, row)
         # Advice is ordered by the gain in the recorded steps. A prediction moves an action only if the whole range of
         # gains is better or worse, because an order by overlapping ranges would be chance.
@@ -81,9 +82,8 @@ def _gains(action: Action, row: dict[str, int] | None) -> tuple[int, int]:
     return least, most
 
 
-def _action(advice: Advice, title: str, step_ns: int, row: dict[str, int] | None) -> Action:
+def _action(advice: Advice, title: str, code: str, whole: str, step_ns: int, row: dict[str, int] | None) -> Action:
     remedy = remedy_of(advice)
-    code = "" if remedy is None else remedy.code
     where = _place(advice)
     if row is None:
         after, low, high = max(0, step_ns - advice.gain_ns), None, None
@@ -94,5 +94,17 @@ def _action(advice: Advice, title: str, step_ns: int, row: dict[str, int] | None
         low, high = min(low, after), max(after, min(high, step_ns))
     gains = remedy is None or remedy.gains
     return Action(
-        title, advice.what, where, advice.do, code, advice.rule, advice.event_id, step_ns, after, low, high, gains
+        title,
+        advice.what,
+        where,
+        advice.do,
+        code,
+        advice.rule,
+        advice.event_id,
+        step_ns,
+        after,
+        low,
+        high,
+        gains,
+        whole,
     )

@@ -10,7 +10,7 @@ from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import StepLoop
 from hotline_analysis.answers.verdicts import HEADLINES
-from hotline_analysis.reports.content import Card, PhaseTime
+from hotline_analysis.reports.content import A_STEP, Card, PhaseTime
 from hotline_analysis.reports.sections.given import rate_words
 from hotline_analysis.reports.sections.sentence import Symptom, op_name
 from hotline_analysis.reports.sections.subject import devices_in_words, model_name
@@ -64,6 +64,7 @@ def cards(
     slowest: Finding,
     phases: Sequence[PhaseTime],
     modules: pl.DataFrame | None,
+    whole: str,
 ) -> list[Card]:
     """The answers to three questions. A question that does not apply is replaced by another question."""
     if bound.answer == "no-run":
@@ -75,8 +76,8 @@ def cards(
     if optimizer.answer == "no-optimizer" and not is_training:
         found += _slowest_module(modules)
     else:
-        found.append(_optimizer(optimizer))
-    return [*found, _slowest(slowest)]
+        found.append(_optimizer(optimizer, whole))
+    return [*found, _slowest(slowest, whole)]
 
 
 def says_again(slowest: Finding, symptom: Symptom) -> bool:
@@ -87,15 +88,15 @@ def says_again(slowest: Finding, symptom: Symptom) -> bool:
     return bool(rows["kind"][0] == "phase" and rows["phase"][0] == symptom.limit)
 
 
-def _optimizer(finding: Finding) -> Card:
+def _optimizer(finding: Finding, whole: str) -> Card:
     question = "Is it the optimizer?"
     gain = finding.numbers.get("gain_pct")
     if gain is None:
         return Card(question, "None recorded")
     answer = HEADLINES[finding.answer]
     if gain < 0.5:
-        return Card(question, answer, "under 1 % of a step")
-    return Card(question, answer, f"at most {whole_percent(gain)} of a step")
+        return Card(question, answer, f"under 1 % of {whole}")
+    return Card(question, answer, f"at most {whole_percent(gain)} of {whole}")
 
 
 def _slowest_module(modules: pl.DataFrame | None) -> list[Card]:
@@ -113,10 +114,11 @@ def _slowest_module(modules: pl.DataFrame | None) -> list[Card]:
     return [Card("Slowest modules?", f"{name} × {row['module_count']:,}", share)]
 
 
-def _slowest(finding: Finding) -> Card:
+def _slowest(finding: Finding, whole: str) -> Card:
     numbers = finding.numbers
     if "path_ns" in numbers:
-        note = f"{duration(numbers['path_ns'])} of a mean step"
+        mean = "a mean step" if whole == A_STEP else whole
+        note = f"{duration(numbers['path_ns'])} of {mean}"
         return Card("Slowest place?", shorten(safe(finding.answer), _LONGEST), note)
     for name, whole in (
         ("gpu_self", "all GPU time"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.answers.recorded import is_of_xla, missing_gpu_work, no_run, unknown_tracks
+from hotline_analysis.answers.recorded import is_of_xla, missing_gpu_work, no_run, records_only_profiler, unknown_tracks
 from hotline_analysis.reports.sections.recorder import recorder_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration
@@ -42,6 +42,8 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
     )
     advice: list[str] = []
     if is_of_xla(trace, rank) or (not unknown_tracks(trace, rank).is_empty() and no_run(trace, rank)):
+        return advice
+    if records_only_profiler(trace, rank):  # the first sentence has the usual causes
         return advice
     if not found["has_ops"]:
         advice.append("No CPU ops: add ProfilerActivity.CPU to `activities`, so that GPU work has ops and phases.")

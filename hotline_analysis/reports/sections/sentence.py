@@ -13,9 +13,10 @@ import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
+from hotline_analysis.answers.place_pieces import place_pieces
 from hotline_analysis.answers.place_samples import SURELY_PCT
 from hotline_analysis.answers.places import place_words, slowest_place, slowest_places
-from hotline_analysis.answers.rules import SLOWEST, UNNAMED
+from hotline_analysis.answers.rules import SLOWEST, UNNAMED, shows_loading
 from hotline_analysis.answers.verdicts import HEADLINES, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.reports.content import Action, PhaseTime, Sentence
@@ -27,6 +28,7 @@ _OF_USER = ("frame", "region", "sampled")
 """Kinds of places in the user's code, or named by the user."""
 _ONE_GPU = ("no-gpu", "one-gpu")  # answers on the balance of the GPUs if there are not several
 _LONGEST_NAME = 48
+COMPUTING = "Computing"  # the cause of a trace without GPU work, for a card
 NO_CHANGE = f"No change is known that saves {LEAST_PCT:g} %."
 _HALF_PCT = 50.0
 """Minimum share for "most of it"."""
@@ -359,6 +361,7 @@ def _of_cpu(
     text = f"The CPU {cause} for {whole_percent(wait)} of the time."
     found.append(Symptom(text, cause, wait, "other_thread", "Another thread"))
     largest = max((each for each in found if each is not None), key=lambda each: each.share_pct or 0.0)
+    limits = bound.evidence
     compute = sum(shares.get(limit, 0.0) for limit in ("cpu_tensor", "launching"))
     if (largest.share_pct or 0.0) >= min(compute, bound.thresholds.get("largest_pct", compute)):
         return largest
@@ -369,19 +372,40 @@ def _of_cpu(
     least = max(compute * (part or 0.0) / 100, bound.thresholds.get("balanced_pct", 0.0))
     if found[0] is not None and is_of_user and (found[0].share_pct or 0.0) > least:
         return found[0]
+    python = sum(shares.get(limit, 0.0) for limit in _IN_A_PLACE)
+    if python > compute:
+        cause = "runs python between the ops"
+        text = f"The CPU {cause} for {whole_percent(python)} of the time."
+        without_python = limits.filter(pl.col("limit").is_in(_IN_A_PLACE))["without_ns"].min()
+        return Symptom(text, cause, python, "", "Python between ops", without_python)  # type: ignore[arg-type]
     text = f"The CPU computes for {whole_percent(compute)} of the time"
     if part is None:
-        return Symptom(f"{text}.", "computes", compute, "", "Computing")
+        return Symptom(f"{text}.", "computes", compute, "", COMPUTING)
     cause = f"{'most of it' if part >= _HALF_PCT else 'the largest part'} in {op_name(ops.answer)}"
-    return Symptom(f"{text}, {cause}.", cause, compute, "", "Computing")
+    return Symptom(f"{text}, {cause}.", cause, compute, "", COMPUTING)
+
+
+def _is_loop(trace: Trace, rank: int, row: Mapping[str, Any]) -> bool:
+    """Whether the function of a row of `slowest_places` is the training loop, or code around it."""
+    pieces = place_pieces(trace, rank)
+    return bool(pieces.filter(kind=row["kind"], place=row["place"])["is_loop"].any())
 
 
 def _loading(trace: Trace, rank: int, share: float) -> Symptom:
-    """The symptom of a CPU that loads data, with the user's slowest place in loading."""
+    """The symptom of a CPU that loads data, with the user's slowest place in loading.
+
+    In a trace of bare ops, only the position before the model tells that the time is loading. A checkpoint or a log has
+    the same position.
+    """
     cause = "loads data"
     text = f"The CPU {cause} for {whole_percent(share)} of the time"
     if place := _place_of(trace, rank, "load_data"):
         text += f", {place}"
+    elif not shows_loading(trace, rank):
+        cause = "probably loads data"
+        where = "between the steps, before the model"
+        text = f"For {whole_percent(share)} of the time, the CPU works {where}: it {cause}"
+        return Symptom(f"{text}.", cause, share, "load_data", "Probably loading data")
     return Symptom(f"{text}.", cause, share, "load_data", "Loading data")
 
 
@@ -401,7 +425,8 @@ def _evaluating(trace: Trace, rank: int) -> Symptom | None:
 def _of_place(trace: Trace, rank: int, phases: Sequence[PhaseTime]) -> Symptom | None:
     """The symptom of the user's slowest place, or of unnamed code if the latter takes longer; `None` for loading.
 
-    Ops outside all modules are unnamed code beside the phases of a loop. In a trace without phases, all ops are.
+    Ops outside all modules are beside the phases of a loop: unnamed, or of the function or region around them. In a
+    trace without phases, such ops are the program's own computing, which nothing holds up.
     """
     rows = slowest_places(trace, rank=rank).filter(pl.col("kind").is_in([*_OF_USER, "rest"]))
     if rows.is_empty() or not rows["path_ns"][0]:
@@ -410,17 +435,23 @@ def _of_place(trace: Trace, rank: int, phases: Sequence[PhaseTime]) -> Symptom |
     if row["phase"] == "load_data":
         return None  # loading is a symptom of its own, which names this place
     share, words = row["path_pct"], place_words(row, short=True)
+    has_phases = any(each.phase != "other" for each in phases)
+    if row["limit"] not in _IN_A_PLACE and not has_phases:
+        return None
     if row["kind"] == "rest":
-        is_beside_phases = row["phase"] == "other" and any(each.phase != "other" for each in phases)
-        if row["limit"] not in _IN_A_PLACE and not is_beside_phases:
+        if row["limit"] not in _IN_A_PLACE and row["phase"] != "other":
             return None
         cause = f"code that has no name in the trace, {words}"
         text = f"For {whole_percent(share)} of the time, the CPU runs {cause}."
         found = Symptom(text, cause, share, _PLACE, "Code without a name", part="code without a name")
     elif row["kind"] in ("frame", "region"):
-        is_frame = row["kind"] == "frame"
-        cause = f"Your function {words}" if is_frame else words.replace("the region", "Your region", 1)
-        answer = "Your function" if is_frame else "Your region"
+        if row["kind"] == "region":
+            cause, answer = words.replace("the region", "Your region", 1), "Your region"
+        elif _is_loop(trace, rank, row):
+            # The function calls the model, too, but the time is of its other lines.
+            cause, answer = f"Your code in the loop of {words}", "Code in your loop"
+        else:
+            cause, answer = f"Your function {words}", "Your function"
         found = Symptom(f"{cause} takes {whole_percent(share)} of the time.", cause, share, _PLACE, answer)
     else:
         takes = "most likely takes" if row["sampled_pct"] >= SURELY_PCT else "likely takes up to"

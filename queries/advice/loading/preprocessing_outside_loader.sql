@@ -1,16 +1,17 @@
 -- Data prepared by the training loop itself, outside of any DataLoader, while the GPU is idle.
 --
 -- Condition: time in which a launching thread loads data (`load_data` in `host_activity`), outside of PyTorch's
--- annotations for DataLoaders. If the trace has GPU work, the step must copy data to the GPU, because prepared data has
--- to get there. Bound: the data is ready when requested. Source: PyTorch performance tuning guide, "Enable asynchronous
--- data loading and augmentation".
+-- annotations for DataLoaders and of the profiler's own functions (`step`). Time without an event inside or around it
+-- counts from a millisecond on (`long_python_ns`), because any loop has some python. If the trace has GPU work, the
+-- step must copy data to the GPU, because prepared data has to get there. Bound: the data is ready when requested.
+-- Source: PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation".
 --
 -- :reads host_activity, cpu_event, gpu_event
 -- :finding stretches in which the loop itself prepares data, most of it in {name}
 -- :remedy Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once
 --     before the run.
 with loader as ( -- noqa: ST03
-    -- One row per DataLoader annotation.
+    -- One row per DataLoader annotation, and per call of the profiler's own python.
     select
         track_id,
         start_ns,
@@ -18,8 +19,10 @@ with loader as ( -- noqa: ST03
     from cpu_event
     where
         rank = $rank
-        and category in ('user_annotation', 'cpu_op')
-        and is_loader_mark(name)
+        and (
+            (category in ('user_annotation', 'cpu_op') and is_loader_mark(name))
+            or (category = 'python_function' and is_frame_of_profiler(name))
+        )
 ),
 
 -- One row per stretch of data loading on a launching thread.
@@ -47,8 +50,8 @@ loading_stretch as (
         )
 ),
 
--- One row per merged span of DataLoader time. Loaders and stretches do not overlap among themselves: if a loader and a
--- stretch overlap, one starts inside the other or both start together.
+-- One row per merged span of the loader's and the profiler's time. Spans and stretches do not overlap among themselves:
+-- if a span and a stretch overlap, one starts inside the other or both start together.
 loader_time as (
     select
         lane as track_id,
@@ -166,9 +169,8 @@ longest_event as (
     group by number, track_id
 )
 
--- If events cover less than half of a piece, the piece is named python. If no event begins inside the piece, the last
--- event before it gives the name. Time covered only by the step's mark is excluded, because data preparation is not
--- evident.
+-- If events cover less than half of a piece, the piece is named python. If no event begins inside the piece, an event
+-- around it gives the name. Time covered only by the step's mark is excluded, because data preparation is not evident.
 select
     coalesce(longest_event.top.event_id, before.event_id) as event_id,
     'host' as effect,
@@ -176,14 +178,28 @@ select
     piece.start_ns,
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
-    if(
-        2 * longest_event.named_ns < piece.end_ns - piece.start_ns,
-        'python',
-        coalesce(longest_event.top.name, before.name)
-    ) as name
+    case
+        when 2 * longest_earlier.named_ns < piece.end_ns - piece.start_ns then 'python'
+        else coalesce(longest_event.top.name, if(earlier.end_ns > piece.start_ns, earlier.name, 'python'))
+    end as name
 from piece
 left join longest_event on piece.number = longest_event.number and piece.track_id = longest_event.track_id
 asof left join last_begun('cpu_event', $rank) as before
     on piece.track_id = before.track_id and piece.start_ns >= before.start_ns
-where not is_step_mark(coalesce(longest_event.top.name, before.name))
+left join cpu_event as earlier on earlier.rank = $rank and before.event_id = earlier.event_id
+where
+    not is_step_mark(coalesce(longest_event.top.name, earlier.name))
+    and (
+        longest_event.top is not null
+        or piece.end_ns - piece.start_ns >= long_python_ns()
+        or exists (
+            select 1 from cpu_event as around
+            where
+                around.rank = $rank
+                and around.track_id = piece.track_id
+                and around.start_ns <= piece.start_ns
+                and around.end_ns >= piece.end_ns
+                and not is_step_mark(around.name)
+        )
+    )
 order by event_id, piece.number

@@ -2,7 +2,8 @@
 --
 -- Condition: at least ten rounds in one phase and module of a step, outside of the optimizer, which reads its own step
 -- count. A round is at most sixteen consecutive ops, ending with an op that reads a value (`.item()`, `float(x)`, `if x
--- > 0`, which are `aten::_local_scalar_dense`). Bound: the longest round, with the python before it, stays. Source:
+-- > 0`, which are `aten::_local_scalar_dense`). A round with a product, convolution or attention is no such round: a
+-- model computes the value, as in text generation. Bound: the longest round, with the python before it, stays. Source:
 -- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization". The ten rounds come from
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
@@ -32,9 +33,24 @@ with outer_op as (
         and parent.op_id is null
 ),
 
+-- One row per outermost op with work of a model inside.
+model_op as (
+    select distinct outer_op.event_id
+    from cpu_event as product
+    asof inner join outer_op
+        on product.track_id = outer_op.track_id and product.start_ns >= outer_op.start_ns
+    where
+        product.rank = $rank
+        and product.step = $step
+        and product.category = 'cpu_op'
+        and is_costly_op(product.name)
+        and product.end_ns <= outer_op.end_ns
+),
+
 grouped_op as (
     select
         *,
+        event_id in (select event_id from model_op) as is_of_model,
         lag(end_ns) over in_order as before_ns,
         (phase is not distinct from lag(phase) over in_order)
         and (module_id is not distinct from lag(module_id) over in_order) as is_beside,
@@ -67,7 +83,7 @@ round as (
         arg_min(name, (start_ns, event_id)) as name
     from numbered_op
     group by track_id, number
-    having bool_or(is_read) and count(*) <= most_ops_of_value()
+    having bool_or(is_read) and not bool_or(is_of_model) and count(*) <= most_ops_of_value()
 ),
 
 -- One row per round, with the number of rounds in the loop, and the rank by duration.

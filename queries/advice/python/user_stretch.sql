@@ -2,10 +2,11 @@
 --
 -- Condition: time on a training thread, outside of data loading, in one of two cases. A user function (`with_stack`)
 -- runs python for a millisecond without interruption, which is longer than python between the ops of a model. Or a user
--- function or region runs outside of the training phases. A call counts if its own time is at least a hundredth of the
--- step. The function or region with most time has at least a twentieth of the step: our choice, because less does not
--- change a report. Bound: the code takes no time. Source: PyTorch performance tuning guide: the CPU should run ahead of
--- the GPU. Work not needed by a step belongs in another process, or in every n-th step.
+-- function or region runs outside of the training phases; without phases, its ops are the program's own computing, and
+-- only python counts. A call counts if its own time is at least a hundredth of the step. The function or region with
+-- most time has at least a twentieth of the step: our choice, because less does not change a report. Bound: the code
+-- takes no time. Source: PyTorch performance tuning guide: the CPU should run ahead of the GPU. Work not needed by a
+-- step belongs in another process, or in every n-th step.
 --
 -- :reads host_activity, user_frame, user_region, step
 -- :only_with user_frame or user_region
@@ -92,10 +93,13 @@ own_time as (
     inner join user_span on own_piece.event_id = user_span.event_id
     asof inner join (select * from host_activity where rank = $rank) as activity
         on piece.track_id = activity.track_id and piece.start_ns >= activity.start_ns
+    cross join (
+        select bool_or(phase != 'other') as has_phases from host_activity where rank = $rank and step = $step
+    ) as step_phase
     where
         activity.step = $step
         and activity.phase != 'load_data'
-        and (activity.phase = 'other' or (
+        and ((activity.phase = 'other' and (activity.kind in ('python', 'nothing') or step_phase.has_phases)) or (
             user_span.is_function
             and activity.kind in ('python', 'nothing')
             and least(piece.end_ns, activity.end_ns) - piece.start_ns >= long_python_ns()

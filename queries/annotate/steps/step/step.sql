@@ -2,11 +2,12 @@
 --
 -- Steps come from PyTorch's `ProfilerStep#n`, else from the user's own step annotations, else from the marks PyTorch
 -- leaves in every training loop. The single step of a trace may be divided later by repetition (`annotate/steps.py`).
--- The loop shows in `Optimizer.step#…`, the end of one step and the start of the next. If there is no optimizer, or
--- several per batch (a GAN), it shows in `enumerate(DataLoader)#…`, the start of a step. The time after the last
--- optimizer is not a step.
+-- The loop shows in `Optimizer.step#…`, the end of one step and the start of the next. Several optimizers after one
+-- backward pass (one for the embeddings, one for the rest) end one step together. If there is no optimizer, or several
+-- backward passes for each batch (a GAN), the loop shows in `enumerate(DataLoader)#…`, the start of a step. The time
+-- after the last optimizer is not a step.
 --
--- :reads ended_annotation, marked_step, timed, cpu_span, nesting
+-- :reads ended_annotation, marked_step, event, timed, cpu_span, nesting
 -- :column step STEP         as annotated, or counted from 0
 -- :column name VARCHAR      the annotation; NULL if absent
 -- :column event_id BIGINT   the annotating event; NULL if absent
@@ -39,26 +40,53 @@ whole_time as (
     cross join trace_time
 ),
 
-loop_mark as (
+-- One row per call of an optimizer or fetch of a batch, with the last call of autograd before it.
+single_mark as (
     select
-        event_id,
-        track_id,
-        start_ns,
-        end_ns,
-        is_optimizer_mark(name) as is_optimizer
-    from ended_annotation
+        mark.track_id,
+        mark.start_ns,
+        mark.end_ns,
+        is_optimizer_mark(mark.name) as is_optimizer,
+        node.start_ns as node_ns,
+        exists(select 1 from event where is_engine_mark(name)) as has_nodes
+    from ended_annotation as mark
+    asof left join (select start_ns from event where is_engine_mark(name)) as node
+        on mark.start_ns >= node.start_ns
     where
-        (is_optimizer_mark(name) or is_loader_mark(name))
+        (is_optimizer_mark(mark.name) or is_loader_mark(mark.name))
         and not exists (select 1 from marked_step)
     -- An optimizer may call another optimizer.
     qualify
         coalesce(
-            max(end_ns) over (
-                partition by track_id, is_optimizer_mark(name) order by start_ns, end_ns desc
+            max(mark.end_ns) over (
+                partition by mark.track_id, is_optimizer_mark(mark.name) order by mark.start_ns, mark.end_ns desc
                 rows between unbounded preceding and 1 preceding
-            ) <= start_ns,
+            ) <= mark.start_ns,
             true
         )
+),
+
+-- One row per mark of the loop. Optimizers are one mark without autograd since the start of the previous optimizer,
+-- whose closure may call autograd.
+loop_mark as (
+    select
+        track_id,
+        is_optimizer,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns
+    from (
+        select
+            *,
+            sum((not is_optimizer or not has_nodes or coalesce(node_ns >= before_ns, before_ns is null))::integer)
+                over (partition by track_id, is_optimizer order by start_ns rows unbounded preceding) as number
+        from (
+            select
+                *,
+                lag(start_ns) over (partition by track_id, is_optimizer order by start_ns) as before_ns
+            from single_mark
+        ) as following_mark
+    ) as numbered_mark
+    group by track_id, is_optimizer, number
 ),
 
 -- The thread of the loop, and whether a step starts with a batch or ends with an optimizer.
