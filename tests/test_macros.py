@@ -470,12 +470,8 @@ def test_names_inside_of_macros_are_no_names_of_queries() -> None:
 def test_the_last_begun_is_the_innermost_that_starts_at_a_moment(database: duckdb.DuckDBPyConnection) -> None:
     """At 0 three start on a thread, of which 3 is innermost; those of another rank do not count."""
     spans(database, (1, 7, 0, 10, 0), (2, 7, 0, 5, 1), (3, 7, 0, 4, 2), (4, 7, 6, 8, 1), (5, 8, 0, 3, 0))
-    database.execute(
-        "create table ranked as select 0 as rank, *, 'e' || event_id as name from span"
-        " union all select 1, 9, 7, 1, 2, 0, 'e9'"
-    )
-    found = rows(database, "from last_begun('ranked', 0) order by all")
-    assert found == [(7, 0, 3, "e3"), (7, 6, 4, "e4"), (8, 0, 5, "e5")]
+    database.execute("create table ranked as select 0 as rank, * from span union all select 1, 9, 7, 1, 2, 0")
+    assert rows(database, "from last_begun('ranked', 0) order by all") == [(7, 0, 3), (7, 6, 4), (8, 0, 5)]
 
 
 def test_the_largest_number_at_a_place_is_that_of_the_last_place(database: duckdb.DuckDBPyConnection) -> None:

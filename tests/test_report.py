@@ -490,7 +490,7 @@ def test_the_cpu_is_not_said_to_run_python_where_the_file_has_only_its_calls(tmp
         report = ha.report(opened)
     rows = next(section for section in report.sections if section.name == "device").rows
     assert rows.select("what", "time_ns").rows() == [
-        ("idle: nothing is recorded on the CPU", 15_000),
+        ("idle: cause not in the file", 15_000),
         ("computes", 12_000),
         ("idle: a launch takes effect", 1_000 + 2_000),
     ]

@@ -163,15 +163,14 @@ create or replace macro merged(spans, lane) as table
     from island_of_spans
     group by lane_of_span, island;
 
--- The innermost span starting at each moment, per thread of one rank: `track_id`, `start_ns`, `event_id` and `name`.
--- The activity at any moment is the last row at or before the moment.
+-- The innermost span starting at each moment, per thread of one rank: `track_id`, `start_ns` and `event_id`. The
+-- activity at any moment is the last row at or before the moment.
 create or replace macro last_begun(spans, of_rank) as table
     select
         track_id,
         start_ns,
         -- One number, because the database compares pairs more slowly.
-        arg_max(event_id, at_place(depth, event_id)) as event_id,
-        arg_max(name, at_place(depth, event_id)) as name
+        arg_max(event_id, at_place(depth, event_id)) as event_id
     from query_table(spans)
     where rank = of_rank
     group by track_id, start_ns;

@@ -179,7 +179,7 @@ select
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
     case
-        when 2 * longest_earlier.named_ns < piece.end_ns - piece.start_ns then 'python'
+        when 2 * longest_event.named_ns < piece.end_ns - piece.start_ns then 'python'
         else coalesce(longest_event.top.name, if(earlier.end_ns > piece.start_ns, earlier.name, 'python'))
     end as name
 from piece
