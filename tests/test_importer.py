@@ -25,6 +25,7 @@ from hotline_analysis.annotation.pipeline import annotate as annotate_rank
 from hotline_analysis.database import make_table
 from hotline_analysis.importer import annotating, find_traces, processes, tasks
 from hotline_analysis.importer.job import _assign_ranks
+from hotline_analysis.run.stored import annotated_by
 from hotline_analysis.schema import TABLES
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -368,6 +369,7 @@ def test_manifest(run_directory: Path) -> None:
         times[rank] = {"start_ns": min(spans)[0], "end_ns": max(end for _, end in spans)}
     assert manifest == {
         "format_version": 16,
+        "annotated_by": annotated_by(),
         "parts": [
             {"rank": 0, "file": "0.json", "event_count": 6, **clean, **times[0]},
             {"rank": 3, "file": "3.json", "event_count": 15, **clean, **times[3]},

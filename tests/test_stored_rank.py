@@ -7,6 +7,7 @@ import shutil
 import warnings
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import HotlineError, HotlineWarning, ModelMismatchError, Trace
+from hotline_analysis import HotlineError, HotlineWarning, ModelMismatchError, Trace, catalog
 from hotline_analysis.errors import RunFormatError
 from hotline_analysis.importer import job
 from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.stored_rank import ranks_of
 from hotline_analysis.importer.tasks import Task, answer_of, carry_out, order_of
+from hotline_analysis.run.stored import annotated_by
 from hotline_analysis.schema import FORMAT_VERSION, OLDEST_FORMAT, TABLES
 from tests.trace_builder import TraceBuilder
 
@@ -306,3 +308,24 @@ def test_ranks_by_other_processes(tmp_path: Path) -> None:
     assert carry_out(json.loads(json.dumps(order)), 1)["file"] == "rank1.json"
     shutil.rmtree(run / "event")
     assert isinstance(answer_of(carry_out(order, 1)), RunFormatError)
+
+
+def test_a_run_annotated_by_other_rules_says_so_and_is_made_anew(tmp_path: Path) -> None:
+    run = ha.import_traces(trace_of(0).write(tmp_path / "0.json"), tmp_path / "run.hotline")
+    before = json.loads((run / "manifest.json").read_text())
+    ha.load(run).close()  # a warning would be an error
+    (run / "manifest.json").write_text(json.dumps({**before, "annotated_by": "other rules"}))
+    said = r"run\.hotline was annotated by other rules .*`hotline import .*run\.hotline -o NEW\.hotline`"
+    with pytest.warns(HotlineWarning, match=said):
+        ha.load(run).close()
+    again = ha.import_traces(run, tmp_path / "again.hotline")
+    assert json.loads((again / "manifest.json").read_text())["annotated_by"] == before["annotated_by"]
+    ha.load(again).close()
+
+
+@pytest.mark.parametrize(("change", "is_other"), [("", False), ("-- more words\n", False), ("select 1;", True)])
+def test_only_comments_do_not_make_other_rules(change: str, is_other: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = catalog.queries("annotate")
+    changed = [replace(queries[0], sql=f"{change}{queries[0].sql}"), *queries[1:]]
+    monkeypatch.setattr(catalog, "queries", lambda kind: changed)
+    assert (annotated_by.__wrapped__() != annotated_by()) is is_other

@@ -73,6 +73,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotline_analysis.catalog.folder import read_macros, read_queries
+from hotline_analysis.catalog.header import COMMENT as COMMENT
 from hotline_analysis.catalog.query import KINDS as KINDS
 from hotline_analysis.catalog.query import PARAM_TYPES as PARAM_TYPES
 from hotline_analysis.catalog.query import PRIVATE as PRIVATE

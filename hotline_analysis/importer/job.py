@@ -27,7 +27,7 @@ from hotline_analysis.importer.remote import Remote, is_remote, shown
 from hotline_analysis.importer.sources import TraceFile
 from hotline_analysis.importer.stored_rank import processes_of, warnings_of
 from hotline_analysis.importer.tasks import Executor, Task, import_all
-from hotline_analysis.run.stored import missing_ranks, own_file
+from hotline_analysis.run.stored import annotated_by, missing_ranks, own_file
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
 
@@ -98,7 +98,13 @@ class Job:
         joined = _move_tables(parts, partial)
         messages = list(dict.fromkeys([*warnings_of(self.files), *messages, *rank_warnings]))
         kept_parts = [_facts_to_keep(part) for part in parts]
-        manifest = {"format_version": FORMAT_VERSION, "parts": kept_parts, "warnings": messages, "joined": joined}
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "annotated_by": annotated_by(),
+            "parts": kept_parts,
+            "warnings": messages,
+            "joined": joined,
+        }
         manifest |= {"processes": processes} if processes else {}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for text in messages:

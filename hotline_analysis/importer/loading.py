@@ -14,7 +14,14 @@ from hotline_analysis.atomic import begin, begin_folder, end, finish, remove
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer.remote import is_remote, shown
 from hotline_analysis.importer.runs import find_runs
-from hotline_analysis.run.stored import RUN_SUFFIX, is_of_earlier_format, missing_ranks, read_manifest, run_of_rank
+from hotline_analysis.run.stored import (
+    RUN_SUFFIX,
+    annotated_by,
+    is_of_earlier_format,
+    missing_ranks,
+    read_manifest,
+    run_of_rank,
+)
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import OLDEST_FORMAT
 
@@ -101,6 +108,14 @@ def load(
         folder, undo = begin_folder() if url is None else (runs[0].parent, begin(lambda: remove(runs[0].parent)))
         trace = _opened_in(
             folder, undo, lambda: _annotated_again(runs, label, folder, on_progress) if is_earlier else runs[0]
+        )
+    if trace.manifest["annotated_by"] != annotated_by():
+        source_of_new = "COPY" if is_remote(label) else label
+        warnings.warn(
+            f"{label} was annotated by other rules than those of this version;"
+            f" `hotline import {source_of_new} -o NEW{RUN_SUFFIX}` annotates the run again",
+            HotlineWarning,
+            stacklevel=2,
         )
     if not is_earlier and (sentence := missing_ranks(trace.manifest["parts"])):
         warnings.warn(sentence, HotlineWarning, stacklevel=2)

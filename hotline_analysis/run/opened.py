@@ -139,6 +139,8 @@ class OpenRun:
                 (part for content in manifests for part in content["parts"]), key=lambda part: part["rank"]
             ),
             "warnings": [text for content in manifests for text in content["warnings"]],
+            # Runs annotated by different rules have no common digest.
+            "annotated_by": "".join({content["annotated_by"] for content in manifests}),
             "processes": [process for content in manifests for process in content["processes"]],
         }
 

@@ -7,6 +7,7 @@ rows for one event are also rejected, because each join would multiply them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -14,12 +15,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from hotline_analysis import catalog
 from hotline_analysis.atomic import MANIFEST
+from hotline_analysis.database import macros_in
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, OLDEST_FORMAT, Table
 from hotline_analysis.text.formats import runs as spans
@@ -152,7 +156,23 @@ def read_manifest(run: Path, *, oldest: int = FORMAT_VERSION) -> Mapping[str, An
     for number, process in enumerate(manifest.setdefault("processes", [])):
         _check_fields(path, f"processes[{number}]", process, _PROCESS)
     _check_joined(path, manifest.setdefault("joined", {}), min(ranks))
+    _check(path, "annotated_by", manifest.setdefault("annotated_by", ""), (str,))
     return dict(manifest)
+
+
+@cache
+def annotated_by() -> str:
+    """A digest of the rules that annotate a run: queries, macros and tables of names. Comments do not count.
+
+    A manifest holds the digest of the import, so a run annotated by other rules of the same format is recognised.
+    """
+    queries = catalog.queries("annotate")
+    texts = [step.sql for query in queries for step in (*query.steps, query)]
+    texts += [catalog.macros()[name].sql for name in macros_in(texts)]
+    files = sorted(catalog.shipped_folder().joinpath("rules").iterdir(), key=lambda file: file.name)
+    rules = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".csv")]
+    statements = [" ".join(catalog.COMMENT.sub("", text).split()) for text in texts]
+    return hashlib.sha256(json.dumps([statements, rules]).encode()).hexdigest()[:16]
 
 
 def run_of_rank(runs: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> dict[int, Path]:
