@@ -95,6 +95,8 @@ _KEYS = {
     "step": ["step"],
     "gpu_busy": ["device", "start_ns"],
     "gpu_gap": ["device", "start_ns"],
+    "module_source": ["module_id"],
+    "python_function": ["name"],
 }
 _FEW_ROWS = 50  # duplicates in so few rows are harmless, and a check takes longer than opening the file
 # Tables with several rows per event.
