@@ -207,7 +207,7 @@ def _of_places(
         .filter(100 * pl.col("path_ns") >= _PLACE_PCT * loop.mean_ns)
     )
     advice = []
-    is_python = pl.col("limit").is_in(["python", "unrecorded"])
+    is_python = pl.col("limit") == "python"
     rest = parts.filter(is_python, kind="rest", phase="other").sort("path_ns", descending=True)
     unnamed = [
         (row["place"], on_threads.filter(kind="rest", place=row["place"], limit=row["limit"]))
