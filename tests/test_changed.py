@@ -29,6 +29,7 @@ def test_an_answer_is_seen_by_its_tests_and_those_of_all_answers() -> None:
     assert not any(file.startswith("tests/derive/") for file in found)
 
 
+@pytest.mark.slow
 def test_a_table_is_seen_by_all_that_follows_from_it() -> None:
     """By `:reads`: its own test first, then answers, rules, and reports, whose files do not name it."""
     queries, *found = changed.to_run([file_of("nesting")])

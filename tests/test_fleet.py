@@ -12,6 +12,8 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.benchmarks import fleet
 
+pytestmark = pytest.mark.slow  # what its tests share takes 10 seconds or more
+
 RANKS, SLOW, MISSING = 18, 11, 4  # above 16, tables are joined
 
 
@@ -30,7 +32,6 @@ def test_the_slow_rank_is_last_to_all_collectives(trace: Trace) -> None:
     assert (worst["rank"], worst["last_count"], worst["collective_count"]) == (SLOW, 7, 8)
 
 
-@pytest.mark.slow
 def test_clocks_are_found(trace: Trace) -> None:
     """All ranks end a collective at one time, to the nanosecond that is rounded off at start and end."""
     for rank, offset in ha.stragglers(trace).select("rank", "clock_offset_ns").iter_rows():

@@ -21,6 +21,8 @@ from tests.charts.hostile import hostile
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
+pytestmark = pytest.mark.slow  # what its tests share takes 10 seconds or more
+
 BIG = Path(os.environ.get("HOTLINE_TRACES", "-")) / "training/ddp_v100_memory.json.gz"
 
 
@@ -61,7 +63,6 @@ def text(demo: Trace) -> str:
     return ha.report(demo).to_html(charts.timeline(demo))
 
 
-@pytest.mark.slow
 def test_the_page_is_whole_and_needs_no_network(text: str) -> None:
     outline = Outline(text)
     assert outline.open == []

@@ -21,6 +21,8 @@ from hotline_analysis.run.stored import shared_file
 from hotline_analysis.schema import TABLES
 from tests.rank_files import rank_file
 
+pytestmark = pytest.mark.slow  # what its tests share takes 10 seconds or more
+
 RANKS = (0, 1, 2, 3, 5)  # one is missing
 STORED = [table for table in TABLES.values() if table.kind != "view"]
 
@@ -69,7 +71,6 @@ def test_there_are_few_files(several: Path, apart: Path) -> None:
     assert {place.name for place in several.iterdir()} == {table.name for table in STORED} | {"manifest.json"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("most_files", "firsts"), [(8, [0, 2, 5]), (2, [0, 3])])
 def test_a_file_has_a_number_of_ranks_or_a_part_of_many(
     most_files: int, firsts: list[int], apart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,7 +86,6 @@ def test_a_file_has_a_number_of_ranks_or_a_part_of_many(
         assert many.sql(counted).equals(own.sql(counted))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("run", ["several", "mixed"])
 def test_tables_are_the_same(run: str, apart: Path, request: pytest.FixtureRequest) -> None:
     with ha.load(request.getfixturevalue(run)) as many, ha.load(apart) as own:

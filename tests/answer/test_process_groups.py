@@ -13,6 +13,8 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.trace_builder import TraceBuilder
 
+pytestmark = pytest.mark.slow  # what its tests share takes 10 seconds or more
+
 PAIRS_US = (50, 52, 54, 150)
 """How long the all-reduce of ranks 0 and 1, 2 and 3, … takes once both have started."""
 FAR_US = 100
@@ -52,7 +54,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return job(tmp_path_factory.mktemp("eight"))
 
 
-@pytest.mark.slow
 def test_groups_alike_are_compared(trace: Trace) -> None:
     found = {tuple(json.loads(row["group_ranks"])): row for row in ha.process_groups(trace).iter_rows(named=True)}
     assert set(found) == {(0, 1), (2, 3), (4, 5), (6, 7), (0, 4), (1, 5), (2, 6), (3, 7)}

@@ -11,6 +11,8 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.trace_builder import TraceBuilder
 
+pytestmark = pytest.mark.slow  # what its tests share takes 10 seconds or more
+
 STEPS_US = (1000, 1010, 1020, 1030, 1500)
 
 
@@ -25,7 +27,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return ha.load(folder)
 
 
-@pytest.mark.slow
 def test_each_rank_has_a_row(trace: Trace) -> None:
     found = ha.ranks(trace)
     assert found["rank"].to_list() == [0, 1, 2, 3, 4]

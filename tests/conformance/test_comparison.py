@@ -85,6 +85,7 @@ def test_steps_have_the_events_and_times_of_hta(
     assert kinds == Counter(theirs["ops_diff_counts"])
 
 
+@pytest.mark.slow
 def test_diff_has_all_work_that_hta_compares() -> None:
     theirs = reference()["trace_diff"]["control_vs_test_GPU"]["totals"]
     a, b = (opened(path_of(name)) for name, _, _ in (A, B))
