@@ -13,7 +13,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
-from tests.trace_builder import TraceBuilder
+from tests.charts.two_kinds import loop
 
 ASSETS = Path(charts.__file__).parent / "assets"
 # `make types-js` installs it here.
@@ -37,18 +37,7 @@ def complaints_of_data(folder: Path, **values: str) -> str:
 @pytest.fixture(scope="module")
 def other_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trace]:
     """Steps of two kinds; the first thread waits for its batch, and another thread works."""
-    made = TraceBuilder(rank=0)
-    at = 0
-    for number in range(1, 9):
-        wait = 320 if number % 4 == 2 else 20
-        made.step(number, at, at + wait + 80)
-        made.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at, at + wait)
-        begin = at + wait
-        made.module("Net", 0, begin + 1, begin + 30).op("aten::mm", begin + 2, begin + 28)
-        made.launches("gemm", begin + 10, begin + 50, at=begin + 4, until=begin + 6)
-        made.runtime("cudaDeviceSynchronize", begin + 55, begin + 79)
-        at = begin + 80
-    with made.load(tmp_path_factory.mktemp("kinds")) as trace:
+    with loop().load(tmp_path_factory.mktemp("kinds")) as trace:
         yield trace
 
 

@@ -20,28 +20,10 @@ from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.text.formats import duration
 from tests.browser import Browser, needs_browser
 from tests.charts.hostile import hostile
-from tests.trace_builder import TraceBuilder
+from tests.charts.two_kinds import loop
 
 VIEW = "window.hotlineStepView"
 PART = "const box = document.querySelector('canvas').getBoundingClientRect();"
-
-
-def loop() -> TraceBuilder:
-    """Eight steps of 100 us, each with a kernel of 40 us; every fourth waits 300 us longer for its batch."""
-    made = TraceBuilder(rank=0)
-    at = 0
-    for number in range(1, 9):
-        wait = 320 if number % 4 == 2 else 20
-        made.step(number, at, at + wait + 80)
-        made.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at, at + wait)
-        begin = at + wait
-        made.module("Net", 0, begin + 1, begin + 30).op("aten::mm", begin + 2, begin + 28)
-        made.launches("gemm", begin + 10, begin + 50, at=begin + 4, until=begin + 6)
-        for small in range(20):
-            made.op("aten::add", begin + 31 + small, begin + 32 + small)
-        made.runtime("cudaDeviceSynchronize", begin + 55, begin + 79)
-        at = begin + 80
-    return made
 
 
 @pytest.fixture(scope="module")
